@@ -1,0 +1,1 @@
+"""The in-guest agent (no operations yet)."""

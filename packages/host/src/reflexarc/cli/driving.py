@@ -1,0 +1,122 @@
+"""Driving a run from the command line: watching it, and at a hold waiting for the person or for any process."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from reflexarc.cli.ending import show_end, show_escalation
+from reflexarc.cli.progress import View
+from reflexarc.errors import PlaybookError, RunError
+from reflexarc.playbook import document
+from reflexarc.runs.replies import Reply
+from reflexarc.runs.run import Run
+
+_HELP = (
+    "r = resume, m FILE = amend, a FILE = act, x = abort; add `+OPERATION` to grant it; Ctrl-C leaves it held"
+)
+
+
+async def drive(run: Run, shown: View, *, as_json: bool, interactive: bool) -> int:
+    """Drive the run to its end, or to a hold where no person is there; return the exit code."""
+    try:
+        while True:
+            with shown:
+                await run.drive()
+            if run.escalation is None or not interactive:
+                return show_end(run, as_json=as_json)
+            await _answered(run)
+    finally:
+        run.release()
+
+
+async def _answered(run: Run) -> None:
+    """Show the escalation and wait until it is answered, here or by another process."""
+    held = run.escalation
+    assert held is not None
+    show_escalation(run.state, held)
+    click.echo(f"  {_HELP}")
+    elsewhere = asyncio.ensure_future(run.wait_for_reply())
+    try:
+        while run.escalation is not None:
+            typed = asyncio.ensure_future(_line())
+            await asyncio.wait({typed, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
+            if elsewhere.done():
+                typed.cancel()
+                elsewhere.result()
+                click.echo("  answered by another process")
+                return
+            _reply(run, typed.result())
+    finally:
+        elsewhere.cancel()
+
+
+def _reply(run: Run, line: str) -> None:
+    try:
+        run.reply(parse_reply(line), by="terminal")
+    except (PlaybookError, RunError, click.UsageError) as error:
+        click.echo(f"  not taken: {error}; {_HELP}", err=True)
+
+
+async def _line() -> str:
+    """The next line from the terminal; cancelling leaves the terminal as it was."""
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[str] = loop.create_future()
+
+    def ready() -> None:
+        if not line.done():
+            line.set_result(sys.stdin.readline())
+
+    loop.add_reader(sys.stdin.fileno(), ready)
+    try:
+        text = await line
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    if not text:
+        raise KeyboardInterrupt
+    return text
+
+
+def parse_reply(line: str) -> Reply:
+    """A reply as typed at the prompt; raises UsageError or PlaybookError."""
+    words = line.split()
+    grant = [word[1:] for word in words if word.startswith("+")]
+    rest = [word for word in words if not word.startswith("+")]
+    letters = {"r": "resume", "m": "amend", "a": "act", "x": "abort"}
+    kind = letters.get(rest[0], rest[0]) if rest else ""
+    return make_reply(kind, rest[1] if len(rest) > 1 else None, grant=grant)
+
+
+def make_reply(
+    kind: str, file: str | None, *, resume_at: str | None = None, grant: Sequence[str] = (), reason: str = ""
+) -> Reply:
+    """A reply from the words of a command; reads the file of an amend or act."""
+    if kind in ("amend", "act") and file is None:
+        raise click.UsageError(f"{kind} needs a FILE")
+    if kind in ("resume", "abort"):
+        return Reply(kind, grant=grant, reason=reason or "aborted by a person" * (kind == "abort"))
+    if kind not in ("amend", "act"):
+        raise click.UsageError(f"there is no reply {kind!r}; there are resume, amend, act and abort")
+    data = _read(str(file))
+    if kind == "act":
+        steps = data.get("steps") if isinstance(data, dict) else data
+        if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+            raise PlaybookError("act needs a list of steps", path=file)
+        return Reply("act", steps=steps, grant=grant)
+    if not isinstance(data, dict):
+        raise PlaybookError("amend needs a playbook", path=file)
+    at = int(resume_at) if resume_at is not None and resume_at.isdigit() else resume_at
+    return Reply("amend", playbook=data, resume_at=at, grant=grant)
+
+
+def _read(file: str) -> object:
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise PlaybookError(f"can't read it: {reason}", path=file) from error
+    return document.parse(text, file).data

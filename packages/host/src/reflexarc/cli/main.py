@@ -1,0 +1,132 @@
+"""The `reflexarc` command; loads a subcommand's code only when it is called."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from reflexarc import __version__
+
+if TYPE_CHECKING:
+    import click
+
+EXIT_FAILED, EXIT_USAGE, EXIT_HELD, EXIT_INTERRUPTED = 1, 2, 3, 130
+
+_COMMANDS = {
+    "run": "run a playbook on one or more machines",
+    "runs": "list, show, answer, resume and abort runs",
+    "machines": "list machines, start and stop virtual ones",
+    "observe": "say what phase a machine is in, and what its screen reads",
+    "screenshot": "save what a machine shows as PNG",
+    "key": "press a key or a chord",
+    "type": "type a text",
+    "power": "ask or change the power",
+    "demo": "build a small machine and drive it from power-on to a shell",
+}
+_MODULES = {
+    "run": "run",
+    "runs": "runs",
+    "machines": "machines",
+    "observe": "look",
+    "screenshot": "look",
+    "key": "control",
+    "type": "control",
+    "power": "control",
+    "demo": "demo",
+}
+_FUNCTIONS = {"type": "type_text", "run": "run_playbook"}
+
+
+def main() -> None:
+    """Entry point; errors become one message and the exit code of the playbook format's page."""
+    if sys.argv[1:] in (["--version"], ["-V"]):
+        print(f"reflexarc {__version__}")
+        return
+    sys.exit(_guarded(sys.argv[1:]))
+
+
+def _guarded(arguments: list[str]) -> int:
+    import click
+
+    from reflexarc.errors import ConfigError, JournalError, PlaybookError, ReflexarcError
+
+    try:
+        result = _group()(arguments, standalone_mode=False)
+    except click.exceptions.Abort:
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return EXIT_USAGE
+    except (ConfigError, PlaybookError) as error:
+        return _say(error, EXIT_USAGE)
+    except JournalError as error:
+        return _say(error, EXIT_INTERRUPTED)
+    except ReflexarcError as error:
+        return _say(error, EXIT_FAILED)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        return EXIT_FAILED
+    except Exception:  # noqa: BLE001  # the last resort: a mistake of ours is told in one line too
+        return _own_mistake()
+    return result if isinstance(result, int) else 0
+
+
+def _say(error: Exception, code: int) -> int:
+    from reflexarc.cli.text import printable
+
+    print(f"reflexarc: {printable(str(error))}", file=sys.stderr)
+    return code
+
+
+def _own_mistake() -> int:
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="reflexarc-", suffix=".log", delete=False) as log:
+        traceback.print_exc(file=log)
+    print(
+        f"reflexarc: a mistake of reflexarc itself; please report it with {log.name}. "
+        "No run is lost: see `reflexarc runs list`",
+        file=sys.stderr,
+    )
+    return EXIT_FAILED
+
+
+def _group() -> click.Group:
+    import click
+
+    class Commands(click.Group):
+        def list_commands(self, ctx: click.Context) -> list[str]:
+            return list(_COMMANDS)
+
+        def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+            if cmd_name not in _COMMANDS:
+                return None
+            module = import_module(f"reflexarc.cli.{_MODULES[cmd_name]}")
+            command: click.Command = getattr(module, _FUNCTIONS.get(cmd_name, cmd_name))
+            return command
+
+        def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            with formatter.section("Commands"):
+                formatter.write_dl(list(_COMMANDS.items()))
+
+        def resolve_command(
+            self, ctx: click.Context, args: list[str]
+        ) -> tuple[str | None, click.Command | None, list[str]]:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], list(_COMMANDS), n=1)
+            if args[0] not in _COMMANDS and near:
+                ctx.fail(f"there is no command {args[0]!r}; did you mean {near[0]!r}?")
+            return super().resolve_command(ctx, args)
+
+    return Commands(
+        name="reflexarc",
+        help="Drives computers on their real state, from firmware to desktop.",
+        epilog="Exit codes: 0 succeeded, 1 failed, 2 usage or bad file, 3 held, 130 interrupted.",
+        params=[click.Option(["--version", "-V"], is_flag=True, help="Print the version.")],
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )

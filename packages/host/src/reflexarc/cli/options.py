@@ -1,0 +1,44 @@
+"""Options that several commands share, and opening a machine from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from reflexarc.inventory import entries
+
+F = TypeVar("F", bound=Callable[..., object])
+T = TypeVar("T")
+
+inventory_option: Callable[[F], F] = click.option(
+    "--inventory",
+    type=click.Path(path_type=Path),
+    help="Inventory file (default: ./reflexarc.toml, else the user's own).",
+)
+json_option: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def entry_of(machine: str, inventory: Path | None) -> entries.Entry:
+    """The entry of a machine."""
+    return entries.load(inventory).entry(machine)
+
+
+def call(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end."""
+    import asyncio
+
+    return asyncio.run(coroutine)
+
+
+def pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
+    """Split NAME=VALUE options; raises a usage error where the = is missing."""
+    found: dict[str, str] = {}
+    for value in values:
+        name, equals, rest = value.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{option} takes NAME=VALUE, not {value!r}")
+        found[name] = rest
+    return found

@@ -1,0 +1,193 @@
+"""`reflexarc runs`: what the journal knows, and answers to runs that are held.
+
+Looking at the journal loads no driver and no senses; what needs them imports them when it is called.
+"""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from reflexarc.cli.ending import exit_code, show_escalation, show_outcome, show_steps
+from reflexarc.cli.options import call, inventory_option, json_option, pairs
+from reflexarc.cli.text import dump, printable
+from reflexarc.errors import MachineBusyError
+from reflexarc.inventory.entries import Entry
+from reflexarc.inventory.places import places
+from reflexarc.playbook.state import Stage
+from reflexarc.runs.describe import describe_run, outcome_name
+from reflexarc.runs.journal import Journal, Summary
+from reflexarc.runs.ledger import Ledger
+from reflexarc.runs.ownership import is_driven
+from reflexarc.runs.replies import KINDS, record_reply
+
+
+@click.group()
+def runs() -> None:
+    """List, show, answer, resume and abort runs."""
+
+
+@runs.command("list")
+@click.option("--machine", help="Only runs of this machine.")
+@click.option("--held", is_flag=True, help="Only runs that are held.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1))
+@json_option
+def list_runs(machine: str | None, held: bool, limit: int, as_json: bool) -> None:
+    """List runs, newest first."""
+    found = _journal().runs(machine=machine, stage=Stage.HELD if held else None)[:limit]
+    rows = [{**_row(run), "run_id": run.run_id} for run in found]
+    if as_json:
+        click.echo(dump(rows))
+        return
+    for row in rows:
+        when = datetime.fromtimestamp(float(str(row["created"]))).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        click.echo(
+            f"{row['run_id']}  {when}  {row['machine']:<12} {row['outcome']:<11} {row['playbook']}"
+            + printable(f"  {row['step']}: {row['reason']}" if row["reason"] else "")
+        )
+
+
+def _row(run: Summary) -> dict[str, object]:
+    stage = run.outcome or ("held" if run.stage == Stage.HELD else "")
+    if not stage:
+        stage = "running" if is_driven(places().runs, run.run_id) else "interrupted"
+    return {
+        "machine": run.machine, "playbook": run.playbook, "outcome": stage, "step": run.step,
+        "reason": run.reason, "created": run.created, "updated": run.updated,
+    }  # fmt: skip
+
+
+@runs.command()
+@click.argument("run_id")
+@json_option
+def show(run_id: str, as_json: bool) -> None:
+    """Show one run: outcome, telemetry, and the escalation where it is held. An id may be cut short."""
+    journal = _journal()
+    run_id = journal.find(run_id)
+    ledger, record = Ledger.open(journal, run_id), journal.read(run_id)
+    owned = is_driven(places().runs, run_id)
+    if as_json:
+        click.echo(dump(describe_run(ledger.state, record, owned=owned)))
+        return
+    held = ledger.state.escalation
+    if outcome_name(ledger.state, owned=owned) == "held" and held is not None:
+        show_escalation(ledger.state, held)
+        if held.frame is not None:
+            click.echo(f"  frame: {places().runs / run_id / held.frame.ref}")
+    described = describe_run(ledger.state, record, owned=owned)
+    show_outcome(described)
+    show_steps(described)
+    if record.damage:
+        click.echo(f"  the end of its journal is damaged: {record.damage}")
+
+
+@runs.command()
+@click.argument("run_id")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("file", required=False)
+@click.option("--escalation", type=int, help="The escalation that is meant; a stale one is refused.")
+@click.option("--resume-at", help="Step name or index at which an amended playbook goes on.")
+@click.option("--grant", multiple=True, metavar="OPS", help="Authorise operations that the reply adds.")
+@click.option("--reason", default="", help="Why the run is aborted.")
+@click.option("--secret", "secrets", multiple=True, metavar="NAME=REF", help="Secrets of the run, again.")
+@inventory_option
+@json_option
+def reply(
+    run_id: str,
+    kind: str,
+    file: str | None,
+    escalation: int | None,
+    resume_at: str | None,
+    grant: tuple[str, ...],
+    reason: str,
+    secrets: tuple[str, ...],
+    inventory: Path | None,
+    as_json: bool,
+) -> int:
+    """Answer a held run; where no process drives it, go on with it here. FILE may be - for standard input."""
+    from reflexarc.cli.driving import make_reply
+
+    journal = _journal()
+    run_id = journal.find(run_id)
+    operations = tuple(name for names in grant for name in names.split(",") if name)
+    answer = make_reply(kind, file, resume_at=resume_at, grant=operations, reason=reason)
+    ledger = Ledger.open(journal, run_id)
+    by = f"{getpass.getuser()} at the command line"
+    driven = is_driven(places().runs, run_id)
+    record_reply(ledger, answer, escalation_id=escalation, by=by)
+    click.echo(f"run {run_id}: answered with {kind}", err=True)
+    if driven:
+        return 0
+    if ledger.state.stage is Stage.ENDED:
+        from reflexarc.inventory.opening import end_of_run
+
+        call(end_of_run(_entry(ledger, inventory), run_id))
+        return exit_code(ledger.state)
+    return call(_go_on(ledger, pairs(secrets, "--secret"), inventory, as_json=as_json))
+
+
+@runs.command()
+@click.argument("run_id")
+@click.option("--secret", "secrets", multiple=True, metavar="NAME=REF", help="Secrets of the run, again.")
+@inventory_option
+@json_option
+def resume(run_id: str, secrets: tuple[str, ...], inventory: Path | None, as_json: bool) -> int:
+    """Go on with a run that was interrupted; what it was about to do is looked at, never done twice."""
+    journal = _journal()
+    run_id = journal.find(run_id)
+    ledger = Ledger.open(journal, run_id)
+    if ledger.state.stage is Stage.ENDED:
+        click.echo(f"run {run_id} has ended ({ledger.state.outcome})", err=True)
+        return exit_code(ledger.state)
+    if is_driven(places().runs, run_id):
+        raise MachineBusyError(f"run {run_id} is driven by another process", machine=ledger.state.machine)
+    return call(_go_on(ledger, pairs(secrets, "--secret"), inventory, as_json=as_json))
+
+
+@runs.command()
+@click.argument("run_id")
+@click.option("--reason", default="aborted by a person", show_default=True)
+@inventory_option
+def abort(run_id: str, reason: str, inventory: Path | None) -> int:
+    """End a run that is held or interrupted, and the VM that was launched for it."""
+    from reflexarc.inventory.opening import end_of_run
+    from reflexarc.runs.run import abort as abort_run
+
+    journal = _journal()
+    run_id = journal.find(run_id)
+    entry = _entry(Ledger.open(journal, run_id), inventory)
+
+    async def at_end(ended: str) -> None:
+        await end_of_run(entry, ended)
+
+    call(abort_run(journal, places().runs, run_id, reason, by=getpass.getuser(), at_end=at_end))
+    click.echo(f"run {run_id}: aborted")
+    return 0
+
+
+async def _go_on(ledger: Ledger, secrets: dict[str, str], inventory: Path | None, *, as_json: bool) -> int:
+    from reflexarc.cli.driving import drive
+    from reflexarc.cli.progress import view
+    from reflexarc.inventory.opening import open_session
+    from reflexarc.runs.secrets import resolve
+
+    values = {name: resolve(name, reference) for name, reference in secrets.items()}
+    interactive = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
+    async with open_session(_entry(ledger, inventory), holder=f"run {ledger.state.run_id}") as session:
+        shown = view()
+        run = session.take_up(ledger.state.run_id, secret_values=values, listener=shown)
+        return await drive(run, shown, as_json=as_json, interactive=interactive)
+
+
+def _entry(ledger: Ledger, inventory: Path | None) -> Entry:
+    from reflexarc.inventory.opening import entry_of_run
+
+    return entry_of_run(ledger.state.run_id, ledger.state.machine, inventory)
+
+
+def _journal() -> Journal:
+    return Journal(places().journal)

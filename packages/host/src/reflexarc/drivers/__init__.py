@@ -1,0 +1,1 @@
+"""Drivers: each lends capabilities from one device or transport."""

@@ -1,0 +1,1 @@
+"""QEMU as a machine: started detached, driven over QMP, watched through its D-Bus display."""

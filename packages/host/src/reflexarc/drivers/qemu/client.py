@@ -1,0 +1,184 @@
+"""One QMP connection, with the errors and the few notions of QMP that the driver needs.
+
+Source: QEMU, docs/interop/qmp-spec and the QMP reference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from qemu.qmp import ConnectError as QmpConnectError
+from qemu.qmp import (
+    EventListener,
+    ExecInterruptedError,
+    ExecuteError,
+    Message,
+    QMPClient,
+    QMPError,
+    Runstate,
+    StateError,
+)
+
+from reflexarc.drivers.qemu.command import MONITORS
+from reflexarc.drivers.qemu.launch import Vm
+from reflexarc.drivers.qemu.locks import Lock
+from reflexarc.errors import (
+    ConnectError,
+    ConnectionLostError,
+    MachineBusyError,
+    OperationRejectedError,
+    OperationTimeoutError,
+    PeerProtocolError,
+)
+
+CONNECT_TIMEOUT = 10.0
+REPLY_TIMEOUT = 20.0
+
+# The library logs what it also raises; without a handler that would go to standard error.
+logging.getLogger("qemu.qmp").addHandler(logging.NullHandler())
+
+
+class Monitor:
+    """A QMP connection to a running QEMU, exclusive to its holder until `close()`."""
+
+    def __init__(self, vm: Vm, client: QMPClient, lock: Lock) -> None:
+        self.vm = vm
+        self.lost: ConnectionLostError | None = None
+        self._client = client
+        self._lock = lock
+        self._awaited: list[tuple[frozenset[str], Callable[[], None]]] = []
+        client.events.names.add("")  # nothing is kept: events go to the tap
+        client.register_listener(_Tap(self._heard))
+        self._watch = asyncio.create_task(self._await_loss(), name=f"{vm.machine}: qmp")
+
+    @classmethod
+    async def connect(cls, vm: Vm) -> Monitor:
+        """Take a free monitor of the machine.
+
+        Raises MachineBusyError when all are taken, ConnectError when QEMU does not answer.
+        """
+        for number in range(MONITORS):
+            lock = Lock.take(vm.folder / f"qmp-{number}.lock")
+            if lock is not None:
+                try:
+                    return cls(vm, await _connected(vm, number), lock)
+                except BaseException:
+                    lock.close()
+                    raise
+        raise MachineBusyError(
+            f"{MONITORS} programs are connected to it already; end one of them", machine=vm.machine
+        )
+
+    async def execute(self, command: str, arguments: Mapping[str, object] | None = None) -> object:
+        """Run a QMP command and return its answer."""
+        if self.lost:
+            raise self.lost
+        try:
+            async with asyncio.timeout(REPLY_TIMEOUT):
+                return await self._client.execute(command, arguments)
+        except TimeoutError as error:
+            raise OperationTimeoutError(
+                f"QEMU did not answer {command} within {REPLY_TIMEOUT:.0f} s; it may hang: see {self.vm.log}",
+                machine=self.vm.machine,
+                operation=command,
+            ) from error
+        except ExecuteError as error:
+            raise OperationRejectedError(
+                f"QEMU rejected {command}: {error}",
+                machine=self.vm.machine,
+                operation=command,
+                code=error.error_class,
+                detail=str(error),
+            ) from error
+        except (ExecInterruptedError, StateError, OSError, EOFError) as error:
+            raise await self._loss(command) from error
+        except QMPError as error:
+            raise PeerProtocolError(
+                f"QEMU's answer to {command} can't be understood: {error}",
+                machine=self.vm.machine,
+                operation=command,
+                raw=str(error).encode(),
+            ) from error
+
+    async def pass_descriptor(self, name: str, descriptor: int) -> None:
+        """Hand QEMU a copy of a file descriptor under a name that later commands use."""
+        if self.lost:
+            raise self.lost
+        try:
+            self._client.send_fd_scm(descriptor)
+        except (StateError, OSError) as error:
+            raise await self._loss("getfd") from error
+        await self.execute("getfd", {"fdname": name})
+
+    @contextmanager
+    def watching(self, *events: str) -> Iterator[asyncio.Event]:
+        """Lend a flag that goes up whenever QEMU sends one of the events, or when the connection is lost."""
+        flag = asyncio.Event()
+        entry = (frozenset(events), flag.set)
+        self._awaited.append(entry)
+        try:
+            yield flag
+        finally:
+            self._awaited.remove(entry)
+
+    async def close(self) -> None:
+        """Give the monitor back; the machine runs on."""
+        self._watch.cancel()
+        await asyncio.gather(self._watch, return_exceptions=True)
+        await _disconnect(self._client)
+        self._lock.close()
+
+    def _heard(self, event: str) -> None:
+        for names, tell in self._awaited:
+            if event in names:
+                tell()
+
+    async def _await_loss(self) -> None:
+        while self._client.runstate is Runstate.RUNNING:
+            await self._client.runstate_changed()
+        await self._loss("")
+        for _, tell in self._awaited:
+            tell()
+
+    async def _loss(self, operation: str) -> ConnectionLostError:
+        if self.lost is None:
+            error = await asyncio.to_thread(self.vm.lost, operation)
+            self.lost = self.lost or error
+        return self.lost
+
+
+class _Tap(EventListener):
+    """Passes the names of events on and keeps none."""
+
+    def __init__(self, heard: Callable[[str], None]) -> None:
+        super().__init__()
+        self._heard = heard
+
+    def accept(self, event: Message) -> bool:
+        self._heard(str(event["event"]))
+        return False
+
+
+async def _connected(vm: Vm, number: int) -> QMPClient:
+    client = QMPClient(vm.machine)
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            await client.connect(str(vm.sockets / f"qmp-{number}.sock"))
+    except (QmpConnectError, TimeoutError) as error:
+        why = f"no greeting within {CONNECT_TIMEOUT:.0f} s" if isinstance(error, TimeoutError) else str(error)
+        raise ConnectError(
+            f"QEMU (process {vm.pid}) can't be reached ({why}); is it stopped or hanging? "
+            f"its log is {vm.log}; end that process to start afresh",
+            machine=vm.machine,
+        ) from error
+    return client
+
+
+async def _disconnect(client: QMPClient) -> None:
+    if client.runstate is not Runstate.IDLE:
+        # What ended the connection was reported when it was noticed.
+        with suppress(QMPError, OSError, EOFError):
+            await client.disconnect()

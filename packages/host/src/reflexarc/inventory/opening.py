@@ -1,0 +1,186 @@
+"""From an entry of the inventory to an open machine; the only module that imports drivers."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+from reflexarc.drivers.qemu import launch as qemu_vm
+from reflexarc.drivers.qemu.config import QemuConfig
+from reflexarc.drivers.qemu.driver import open_driver as open_qemu
+from reflexarc.drivers.replay.config import ReplayConfig
+from reflexarc.drivers.replay.driver import open_driver as open_replay
+from reflexarc.errors import ConfigError, ConnectError, JournalError
+from reflexarc.inventory import entries
+from reflexarc.inventory.entries import Entry
+from reflexarc.inventory.places import phase_folders, places
+from reflexarc.machine.capabilities import Capabilities
+from reflexarc.machine.guard import Audit, Guard
+from reflexarc.machine.lock import MachineLock
+from reflexarc.machine.machine import Machine
+from reflexarc.runs.journal import Journal
+from reflexarc.runs.session import Session
+from reflexarc.sensing.ladder import Ladder
+from reflexarc.sensing.recognise import load_recognisers
+from reflexarc.sensing.watcher import Watcher
+
+
+def audit_to(path: Path) -> Audit:
+    """An audit function that appends one JSON line a call."""
+
+    def write(line: Mapping[str, object]) -> None:
+        record = json.dumps({"at": round(time.time(), 3), **line}, default=str)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(fd, record.encode() + b"\n")
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise JournalError(f"can't write the audit log: {error.strerror}", path=path) from error
+
+    return write
+
+
+def running_vm(entry: Entry) -> qemu_vm.Vm | None:
+    """The VM of this machine that is running, None where none is or the machine is none of ours to start."""
+    return qemu_vm.find(entry.name, places().machine(entry.name)) if "qemu" in entry.drivers else None
+
+
+def owner(entry: Entry) -> str | None:
+    """The run that the running VM was launched for, None where it was started by itself."""
+    try:
+        return _owner_file(entry.name).read_text() or None
+    except OSError:
+        return None
+
+
+def _owner_file(name: str) -> Path:
+    return places().machine(name) / "owner"
+
+
+def start_vm(entry: Entry) -> qemu_vm.Vm:
+    """Launch the machine's VM, switched off; it stays until `stop_vm`.
+
+    Raises ConfigError for a machine that is no virtual one.
+    """
+    if "qemu" not in entry.drivers:
+        raise ConfigError(
+            f"{entry.name} is no virtual machine of reflexarc's to launch; use `reflexarc power`"
+        )
+    vm = qemu_vm.launch(_qemu_config(entry), machine=entry.name, state_dir=places().machine(entry.name))
+    _owner_file(entry.name).unlink(missing_ok=True)
+    return vm
+
+
+def stop_vm(entry: Entry) -> bool:
+    """End the machine's VM; tell whether there was one."""
+    vm = running_vm(entry)
+    if vm is not None:
+        vm.stop()
+    _owner_file(entry.name).unlink(missing_ok=True)
+    return vm is not None
+
+
+def _qemu_config(entry: Entry) -> QemuConfig:
+    return QemuConfig.parse(entry.settings["qemu"], machine=entry.name, folder=entry.source.parent)
+
+
+async def end_of_run(entry: Entry, run_id: str) -> None:
+    """A run has ended: the VM that was launched for it ends with it."""
+    if owner(entry) == run_id:
+        stop_vm(entry)
+
+
+def inventory_note(run_id: str) -> Path:
+    """The file in a run's folder that names the inventory its machine stands in."""
+    return places().runs / run_id / "inventory"
+
+
+def entry_of_run(run_id: str, machine: str, inventory: Path | None) -> Entry:
+    """The machine of a run: in the inventory that is given, else in the one that it was started from."""
+    if inventory is None:
+        with suppress(OSError):
+            inventory = Path(inventory_note(run_id).read_text())
+    return entries.load(inventory).entry(machine)
+
+
+@asynccontextmanager
+async def open_capabilities(entry: Entry) -> AsyncIterator[Capabilities]:
+    """Open the drivers of a machine in their order and merge what they lend."""
+    async with AsyncExitStack() as stack:
+        lent = Capabilities()
+        for driver in entry.drivers:
+            if driver == "qemu":
+                opened = open_qemu(
+                    _qemu_config(entry), machine=entry.name, state_dir=places().machine(entry.name)
+                )
+            else:
+                config = ReplayConfig.parse(
+                    entry.settings["replay"], machine=entry.name, folder=entry.source.parent
+                )
+                opened = open_replay(config, machine=entry.name, state_dir=places().machine(entry.name))
+            lent = lent.merged_with(await stack.enter_async_context(opened))
+        yield lent
+
+
+@asynccontextmanager
+async def open_session(
+    entry: Entry,
+    *,
+    grant: Sequence[str] = (),
+    agent: bool = False,
+    dry_run: bool = False,
+    holder: str = "a session",
+    launch: bool = True,
+) -> AsyncIterator[Session]:
+    """Open a machine: launch its VM where it has none, connect, begin to watch.
+
+    A VM that was launched for this ends with it, unless a run began that is held or interrupted: then it
+    belongs to that run. grant: operations that a person authorises for direct calls. launch: whether a VM
+    may be launched at all; where not, ConnectError says that there is none.
+    """
+    found = places()
+    was_running = running_vm(entry) is not None
+    if not launch and not was_running and "qemu" in entry.drivers:
+        raise ConnectError(
+            f"its virtual machine is not running; start it with `reflexarc machines start {entry.name}`",
+            machine=entry.name,
+        )
+    recognisers = load_recognisers(phase_folders())
+    journal = Journal(found.journal)
+    lock = MachineLock(found.machine(entry.name) / "lock", entry.name, holder)
+    guard = Guard(
+        machine=entry.name,
+        policy=entry.policy,
+        agent=agent,
+        granted=tuple(grant),
+        dry_run=dry_run,
+        audit=audit_to(found.state / "audit.jsonl"),
+    )
+
+    def at_begin(run_id: str) -> None:
+        inventory_note(run_id).write_text(str(entry.source))
+        if not was_running and owner(entry) is None:
+            _owner_file(entry.name).write_text(run_id)
+
+    async def at_end(run_id: str) -> None:
+        await end_of_run(entry, run_id)
+
+    try:
+        async with open_capabilities(entry) as lent:
+            machine = Machine(entry.name, lent, guard, layout=entry.keymap)
+            async with Watcher(machine.sensed, Ladder(recognisers), entry.name) as watcher:
+                yield Session(
+                    machine, watcher, journal, recognisers.phases, found.runs, lock, at_end, at_begin
+                )
+    finally:
+        lock.release()
+        journal.close()
+        if not was_running and owner(entry) is None:
+            stop_vm(entry)

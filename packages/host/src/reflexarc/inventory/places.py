@@ -1,0 +1,44 @@
+"""Where reflexarc reads and writes, by the conventions of the user's system."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where reflexarc keeps what it writes, private to the user."""
+
+    state: Path
+
+    @property
+    def journal(self) -> Path:
+        return self.state / "runs.sqlite"
+
+    @property
+    def runs(self) -> Path:
+        return self.state / "runs"
+
+    def machine(self, name: str) -> Path:
+        """The folder of a machine: its lock, its running VM."""
+        return self.state / "machines" / name
+
+
+def places() -> Places:
+    """The places of this user: $REFLEXARC_STATE, else the XDG state folder."""
+    own = os.environ.get("REFLEXARC_STATE")
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Places(Path(own or f"{base}/reflexarc").expanduser().absolute())
+
+
+def phase_folders() -> list[Path]:
+    """Folders of the user's own recognisers, where there are any."""
+    folder = config_folder() / "phases"
+    return [folder] if folder.is_dir() else []
+
+
+def config_folder() -> Path:
+    """The user's configuration folder."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "reflexarc"

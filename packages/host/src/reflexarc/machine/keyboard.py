@@ -1,0 +1,100 @@
+"""The keyboard as callers get it: guarded, with holds, chords and texts; drivers only move single keys."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from reflexarc.machine import keys
+from reflexarc.machine.capabilities import Keyboard, KeyEvent
+from reflexarc.machine.guard import Guard
+from reflexarc.machine.policy import chord_operation
+
+# Firmware polls USB keyboards as slowly as every 30 ms and misses shorter taps.
+HOLD = 0.05
+# Time between typed characters; PS/2 queues hold 16 bytes and a character is up to 8.
+TYPING_GAP = 0.015
+
+
+class GuardedKeyboard:
+    """Keys of one machine.
+
+    Whatever keys would be down together is judged, whichever calls put them down: a chord that reboots is
+    the power operation it causes.
+    """
+
+    def __init__(self, keyboard: Keyboard, guard: Guard, layout: str) -> None:
+        self._keyboard = keyboard
+        self._guard = guard
+        self._layout = layout
+        self._down: set[str] = set()
+
+    async def send(self, events: Sequence[KeyEvent]) -> None:
+        """Deliver key events in order; raises SafetyError before any is sent when one of them is refused."""
+        self._judge(events, "keyboard.press", keys=[e.key for e in events if e.down])
+        await self._deliver(events)
+
+    async def down(self, key: str) -> None:
+        """Press a key and leave it down."""
+        await self.send([KeyEvent(keys.canonical(key), True)])
+
+    async def up(self, key: str) -> None:
+        """Let a key go."""
+        await self.send([KeyEvent(keys.canonical(key), False)])
+
+    async def press(self, key: str, *, times: int = 1, hold: float = HOLD) -> None:
+        """Tap a key or a chord such as `ctrl+alt+f2`, `times` times, each held for `hold` seconds.
+
+        Raises ConfigError for a key that doesn't exist; nothing was sent then.
+        """
+        chord = keys.chord(key)
+        for _ in range(times):
+            self._judge([KeyEvent(k, True) for k in chord], "keyboard.press", keys=list(chord))
+            await self._tap(chord, hold)
+
+    async def type(self, text: str, *, secret: bool = False) -> None:
+        """Type a text in the machine's layout; newlines are Enter.
+
+        Raises ConfigError, before anything is sent, when the layout can't type a character.
+        """
+        strokes = keys.strokes(text, self._layout)
+        shown = {"characters": len(text)} if secret else {"text": text}
+        for stroke in set(strokes):
+            self._judge([KeyEvent(k, True) for k in stroke], None)
+        self._guard.check("keyboard.type", **shown)
+        for stroke in strokes:
+            await self._deliver(_tap_events(stroke))
+            await asyncio.sleep(TYPING_GAP)
+
+    async def release_all(self) -> None:
+        """Let go every key that calls left down."""
+        if self._down:
+            await self._deliver([KeyEvent(key, False) for key in sorted(self._down)])
+
+    async def _tap(self, chord: Sequence[str], hold: float) -> None:
+        events = _tap_events(chord)
+        await self._deliver(events[: len(chord)])
+        try:
+            await asyncio.sleep(hold)
+        finally:
+            await self._deliver(events[len(chord) :])
+
+    def _judge(self, events: Sequence[KeyEvent], operation: str | None, **details: object) -> None:
+        down = set(self._down)
+        for event in events:
+            (down.add if event.down else down.discard)(event.key)
+            power = chord_operation(down)
+            if power is not None and event.down:
+                self._guard.check(power, keys=sorted(down))
+                return
+        if operation is not None:
+            self._guard.check(operation, **details)
+
+    async def _deliver(self, events: Sequence[KeyEvent]) -> None:
+        for event in events:
+            (self._down.add if event.down else self._down.discard)(event.key)
+        await self._keyboard.send(events)
+
+
+def _tap_events(chord: Sequence[str]) -> list[KeyEvent]:
+    return [KeyEvent(key, True) for key in chord] + [KeyEvent(key, False) for key in reversed(chord)]

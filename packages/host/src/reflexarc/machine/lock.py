@@ -1,0 +1,66 @@
+"""The machine's lock: whoever sends to a machine holds it; it falls with the process that held it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from reflexarc.errors import ConfigError, MachineBusyError
+
+MAX_HOLDER = 500
+
+
+class MachineLock:
+    """An advisory lock on a file; `holder` is what others are told while it is held."""
+
+    def __init__(self, path: Path, machine: str, holder: str) -> None:
+        self._path = path
+        self._machine = machine
+        self._holder = holder
+        self._fd: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock at once or raise MachineBusyError that names the holder; taking it twice is fine."""
+        if self._fd is not None:
+            return
+        fd = self._open()
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(fd, MAX_HOLDER).decode(errors="replace").strip() or "another process"
+            os.close(fd)
+            raise MachineBusyError(
+                f"in use by {holder}; wait until it ends or is held, or stop it",
+                machine=self._machine,
+                operation="lock",
+            ) from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{self._holder} (process {os.getpid()})".encode()[:MAX_HOLDER], 0)
+        self._fd = fd
+
+    def release(self) -> None:
+        """Give the lock back; giving it back twice is fine."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def held_by_another(self) -> bool:
+        """Tell whether somebody else holds the lock at this moment."""
+        try:
+            self.acquire()
+        except MachineBusyError:
+            return True
+        self.release()
+        return False
+
+    def _open(self) -> int:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigError(
+                f"can't open the lock of machine {self._machine}: {error.strerror}; "
+                "check the disk and the rights of that folder",
+                path=self._path,
+            ) from error

@@ -1,0 +1,1 @@
+"""Playbooks: the loader, the one step model, the pure engine."""

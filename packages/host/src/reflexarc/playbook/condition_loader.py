@@ -1,0 +1,132 @@
+"""Plain data to conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from reflexarc.observation import UNKNOWN, Phases
+from reflexarc.playbook.conditions import (
+    AllOf,
+    AnyOf,
+    Changed,
+    Condition,
+    Not,
+    PhaseIs,
+    SerialIs,
+    Settled,
+    TextIs,
+    ValueIs,
+)
+from reflexarc.playbook.document import Document, Path
+from reflexarc.playbook.fields import Fields, spell, unknown
+
+_KINDS = ("phase", "text", "serial", "changed", "settled", "value", "any", "all", "not")
+_BESIDE = {"text": ("highlighted",), "value": ("equals", "matches", "in")}
+
+
+class ConditionLoader:
+    """Loads the conditions of one document; phase names are checked against the phases that are known."""
+
+    def __init__(self, document: Document, phases: Phases) -> None:
+        self._document = document
+        self._phases = phases
+
+    def load(self, path: Path, value: object) -> Condition | None:
+        """A phase, a list (any of), or a mapping with one kind of condition; None for nothing."""
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return PhaseIs((self.phase_name(path, value),))
+        if isinstance(value, list):
+            return self._any(path, value)
+        if not isinstance(value, Mapping):
+            raise self._document.error(
+                path, f"a condition is a phase, a list or a mapping, not {spell(value)}"
+            )
+        return self._mapping(path, value)
+
+    def phase_name(self, path: Path, name: object) -> str:
+        """Check the name of a phase."""
+        if isinstance(name, str) and name in self._phases and name != UNKNOWN:
+            return name
+        known = [phase for phase in self._phases if phase != UNKNOWN]
+        raise self._document.error(path, unknown("phase", name, known))
+
+    def _mapping(self, path: Path, value: Mapping[str, object]) -> Condition:
+        kinds = [kind for kind in _KINDS if kind in value]
+        if len(kinds) != 1:
+            for key in value:
+                if key not in _KINDS:
+                    raise self._document.error((*path, key), unknown("kind of condition", key, _KINDS))
+            raise self._document.error(path, f"a condition has exactly one of: {', '.join(_KINDS)}")
+        kind = kinds[0]
+        fields = Fields(self._document, path, value, (kind, *_BESIDE.get(kind, ())), f"a {kind} condition")
+        loaders: Mapping[str, Callable[[Fields], Condition]] = {
+            "phase": self._phase,
+            "text": lambda f: TextIs(f.pattern("text") or "", f.flag("highlighted")),
+            "serial": lambda f: SerialIs(f.pattern("serial") or ""),
+            "changed": self._changed,
+            "settled": lambda f: Settled(f.number("settled", 0, 86_400) or 0.0),
+            "value": self._value,
+            "any": lambda f: AnyOf(self._parts(f, "any")),
+            "all": lambda f: AllOf(self._parts(f, "all")),
+            "not": self._not,
+        }
+        return loaders[kind](fields)
+
+    def _any(self, path: Path, items: list[object]) -> Condition:
+        if not items:
+            raise self._document.error(path, "an empty list never holds")
+        parts = [self._part((*path, i), item) for i, item in enumerate(items)]
+        if all(isinstance(part, PhaseIs) for part in parts):
+            return PhaseIs(tuple(name for part in parts if isinstance(part, PhaseIs) for name in part.phases))
+        return AnyOf(tuple(parts))
+
+    def _part(self, path: Path, value: object) -> Condition:
+        condition = self.load(path, value)
+        if condition is None:
+            raise self._document.error(path, "a condition is missing here")
+        return condition
+
+    def _parts(self, fields: Fields, key: str) -> tuple[Condition, ...]:
+        items = fields.get(key)
+        if not isinstance(items, list) or not items:
+            raise fields.error(key, f"{key} is a list of conditions, not {spell(items)}")
+        return tuple(self._part((*fields.path, key, i), item) for i, item in enumerate(items))
+
+    def _phase(self, fields: Fields) -> Condition:
+        names = fields.texts("phase")
+        if not names:
+            raise fields.error("phase", "phase names at least one phase")
+        return PhaseIs(tuple(self.phase_name((*fields.path, "phase"), name) for name in names))
+
+    def _changed(self, fields: Fields) -> Condition:
+        return Changed() if fields.flag("changed") else Not(Changed())
+
+    def _not(self, fields: Fields) -> Condition:
+        return Not(self._part((*fields.path, "not"), fields.get("not")))
+
+    def _value(self, fields: Fields) -> Condition:
+        tests = [key for key in ("equals", "matches", "in") if fields.get(key) is not None]
+        if len(tests) != 1:
+            raise fields.error("value", "beside value stands exactly one of: equals, matches, in")
+        among = fields.get("in")
+        if among is not None and not isinstance(among, list):
+            raise fields.error("in", f"in is a list, not {spell(among)}")
+        return ValueIs(
+            _scalar(fields, "value"),
+            equals=_scalar(fields, "equals") if "equals" in tests else None,
+            matches=fields.pattern("matches"),
+            among=None if among is None else tuple(_spell_scalar(item) for item in among),
+        )
+
+
+def _scalar(fields: Fields, key: str) -> str:
+    value = fields.get(key)
+    if isinstance(value, list | Mapping) or value is None:
+        raise fields.error(key, f"{key} is text, a number or true/false, not {spell(value)}")
+    return _spell_scalar(value)
+
+
+def _spell_scalar(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,214 @@
+"""Conditions: one language for wait_for, precondition, expect, when and assert; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from reflexarc.observation import EXACT_RUNGS, OWN_RUNG_PHASES, Observation, Phases
+from reflexarc.playbook.template import render
+
+
+@dataclass(frozen=True)
+class PhaseIs:
+    """One of these phases (or a child of one) is on the machine."""
+
+    phases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TextIs:
+    """A regular expression is found in the screen's text; highlighted: within a run of reverse video."""
+
+    pattern: str
+    highlighted: bool = False
+
+
+@dataclass(frozen=True)
+class SerialIs:
+    """A regular expression is found in what the serial console said since the last action."""
+
+    pattern: str
+
+
+@dataclass(frozen=True)
+class Changed:
+    """The screen has changed since the last action."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The screen has been still for so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ValueIs:
+    """A rendered template equals, matches (regular expression) or is one of the given values."""
+
+    value: str
+    equals: str | None = None
+    matches: str | None = None
+    among: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class AllOf:
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Not:
+    part: Condition
+
+
+Condition: TypeAlias = PhaseIs | TextIs | SerialIs | Changed | Settled | ValueIs | AnyOf | AllOf | Not
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Everything a condition may look at.
+
+    since: the moment after which evidence counts. serial_mark: where new serial text begins.
+    strict: authoritative evidence only, as a precondition demands.
+    """
+
+    observation: Observation
+    now: float
+    since: float
+    serial_mark: int
+    min_confidence: float
+    phases: Phases
+    scope: Mapping[str, object]
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a condition holds; complete: on an exact rung's whole evidence; match: what a pattern found."""
+
+    holds: bool
+    complete: bool = False
+    match: str | None = None
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+
+NO = Verdict(False)
+
+
+def evaluate(condition: Condition, sight: Sight) -> Verdict:
+    """Judge a condition on what is seen."""
+    match condition:
+        case PhaseIs(phases):
+            return _phase(phases, sight)
+        case TextIs(pattern, highlighted):
+            return _text(pattern, highlighted, sight)
+        case SerialIs(pattern):
+            new = sight.observation.serial_end - sight.serial_mark
+            text = sight.observation.serial
+            return _search(pattern, [text[-new:] if new < len(text) else text] if new > 0 else [])
+        case Changed():
+            return Verdict(sight.observation.changed_at > sight.since, complete=True)
+        case Settled(seconds):
+            return Verdict(sight.now >= sight.observation.changed_at + seconds, complete=True)
+        case ValueIs():
+            return _value(condition, sight)
+        case AnyOf(parts):
+            verdicts = [evaluate(part, sight) for part in parts]
+            return next((v for v in sorted(verdicts, key=lambda v: not v.complete) if v.holds), NO)
+        case AllOf(parts):
+            return _all([evaluate(part, sight) for part in parts])
+        case Not(part):
+            return Verdict(not evaluate(part, sight).holds)
+
+
+def _phase(wanted: tuple[str, ...], sight: Sight) -> Verdict:
+    seen = sight.observation
+    if seen.confidence < sight.min_confidence:
+        return NO
+    if sight.strict and (
+        seen.origin == "vision" or OWN_RUNG_PHASES.get(seen.phase, seen.origin) != seen.origin
+    ):
+        return NO
+    if not any(sight.phases.is_a(seen.phase, name) for name in wanted):
+        return NO
+    return Verdict(True, complete=seen.complete and seen.origin in EXACT_RUNGS)
+
+
+def _text(pattern: str, highlighted: bool, sight: Sight) -> Verdict:
+    screen = sight.observation.screen
+    if screen is None:
+        return NO
+    return _search(pattern, [run[2] for run in screen.highlighted] if highlighted else [screen.text])
+
+
+def _search(pattern: str, texts: Iterable[str]) -> Verdict:
+    for text in texts:
+        found = re.search(pattern, text, re.MULTILINE)
+        if found:
+            numbered = {str(i): g for i, g in enumerate(found.groups(), 1) if g is not None}
+            named = {k: v for k, v in found.groupdict().items() if v is not None}
+            return Verdict(True, complete=True, match=found.group(), groups={**numbered, **named})
+    return NO
+
+
+def _value(condition: ValueIs, sight: Sight) -> Verdict:
+    value = render(condition.value, sight.scope)
+    if condition.equals is not None:
+        return Verdict(value == render(condition.equals, sight.scope), complete=True)
+    if condition.among is not None:
+        return Verdict(value in [render(v, sight.scope) for v in condition.among], complete=True)
+    return _search(condition.matches or "", [value])
+
+
+def _all(verdicts: list[Verdict]) -> Verdict:
+    if not all(v.holds for v in verdicts):
+        return NO
+    found = next((v for v in verdicts if v.match is not None), Verdict(True))
+    return Verdict(True, all(v.complete for v in verdicts), found.match, found.groups)
+
+
+def phases_in(condition: Condition | None) -> frozenset[str]:
+    """Every phase that the condition names positively."""
+    match condition:
+        case PhaseIs(phases):
+            return frozenset(phases)
+        case AnyOf(parts) | AllOf(parts):
+            return frozenset().union(*(phases_in(part) for part in parts))
+        case _:
+            return frozenset()
+
+
+def templates_in(condition: Condition | None) -> Iterable[str]:
+    """Every template that the condition renders."""
+    match condition:
+        case ValueIs(value, equals, _, among):
+            yield value
+            yield from [equals] if equals is not None else []
+            yield from among or ()
+        case AnyOf(parts) | AllOf(parts):
+            for part in parts:
+                yield from templates_in(part)
+        case Not(part):
+            yield from templates_in(part)
+
+
+def needs_screen(condition: Condition | None) -> bool:
+    """Tell whether judging the condition takes an observation, not only values."""
+    match condition:
+        case None | ValueIs():
+            return False
+        case AnyOf(parts) | AllOf(parts):
+            return any(needs_screen(part) for part in parts)
+        case Not(part):
+            return needs_screen(part)
+        case _:
+            return True

@@ -1,0 +1,377 @@
+"""The engine: `advance(state, event) -> state`, pure; time enters with the events.
+
+A run's state is its journal folded by `advance`, so resuming a run is folding again. An event that leaves the
+state as it was need not be kept. What has to be done next follows from the state alone: `effect(state)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from reflexarc.machine.guard import EVIDENCE_MAX_AGE
+from reflexarc.observation import UNKNOWN, Observation, Phases
+from reflexarc.playbook import grants, stepping, waiting
+from reflexarc.playbook.conditions import evaluate
+from reflexarc.playbook.events import (
+    Aborted,
+    Acted,
+    Counted,
+    Doubted,
+    Event,
+    Framed,
+    Granted,
+    Intended,
+    Looked,
+    Lost,
+    Observed,
+    Replied,
+    Resumed,
+    Started,
+    Touched,
+    Verified,
+)
+from reflexarc.playbook.loader import load_data, load_steps
+from reflexarc.playbook.model import Step
+from reflexarc.playbook.state import FrameRef, Outcome, Reason, RunState, Stage, Visit
+
+VERIFY_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Observe until something changes the state."""
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Take a reading of its own for the step's precondition."""
+
+
+@dataclass(frozen=True)
+class Act:
+    """Write the intent, then perform the step's action."""
+
+    step: Step
+
+
+@dataclass(frozen=True)
+class Look:
+    """Take a reading of its own to see what became of an act in doubt."""
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Wait for a reply."""
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The run has ended."""
+
+
+Effect: TypeAlias = Watch | Verify | Act | Look | Hold | Finish
+
+_EFFECTS: dict[Stage, Effect] = {
+    Stage.WAITING: Watch(),
+    Stage.EXPECTING: Watch(),
+    Stage.VERIFYING: Verify(),
+    Stage.IN_DOUBT: Look(),
+    Stage.HELD: Hold(),
+    Stage.ENDED: Finish(),
+}
+
+
+def effect(state: RunState) -> Effect:
+    """What has to be done next; in the stage `acting` the act is under way already."""
+    if state.stage in (Stage.FIRING, Stage.ACTING):
+        return Act(state.step)
+    return _EFFECTS[state.stage]
+
+
+def start(event: Started) -> RunState:
+    """The first state of a run."""
+    phases = Phases(event.phases)
+    state = RunState(
+        run_id=event.run_id,
+        machine=event.machine,
+        playbook=load_data(event.playbook, phases),
+        phases=phases,
+        variables=event.variables,
+        secrets=event.secrets,
+        policy=event.policy,
+        max_escalations=event.max_escalations,
+    )
+    return stepping.enter(state, 0, event.at)
+
+
+def fold(events: Iterable[Event]) -> RunState:
+    """Add up a journal; raises ValueError when it doesn't begin with `Started`."""
+    remaining = iter(events)
+    first = next(remaining, None)
+    if not isinstance(first, Started):
+        raise ValueError("a journal begins with the start of its run")
+    state = start(first)
+    for event in remaining:
+        state = advance(state, event)
+    return state
+
+
+def advance(state: RunState, event: Event) -> RunState:
+    """The state after the event. Events that don't fit the stage leave it as it is."""
+    if state.stage is Stage.ENDED:
+        return state
+    if isinstance(event, Observed | Verified | Looked | Intended | Acted):
+        return _at_work(state, event)
+    return _ordered(state, event)
+
+
+def _at_work(state: RunState, event: Observed | Verified | Looked | Intended | Acted) -> RunState:
+    match event:
+        case Observed():
+            return _observed(_visited(state, event.observation, event.at), event)
+        case Verified():
+            return _verified(_visited(state, event.observation, event.at), event)
+        case Looked():
+            return _looked(_visited(state, event.observation, event.at), event)
+        case Intended():
+            return _intended(state, event)
+        case Acted():
+            return _acted(state, event)
+
+
+_Order: TypeAlias = (
+    Granted | Lost | Resumed | Doubted | Framed | Replied | Touched | Aborted | Started | Counted
+)
+
+
+def _ordered(state: RunState, event: _Order) -> RunState:
+    match event:
+        case Granted():
+            return stepping.granted(state, event.operations)
+        case Lost():
+            return _lost(state, event)
+        case Resumed():
+            return _resumed(state, event.at)
+        case Doubted():
+            return stepping.escalate(state, Reason.INTERRUPTED, event.at, None, detail=event.detail)
+        case Framed():
+            return _framed(state, event)
+        case Replied():
+            return _replied(state, event)
+        case Touched():
+            return replace(state, sent_at=event.at, input_sent=True)
+        case Aborted():
+            return stepping.end(state, Outcome.ABORTED, event.reason)
+        case Started() | Counted():
+            return state
+
+
+def _observed(state: RunState, event: Observed) -> RunState:
+    if state.stage not in (Stage.WAITING, Stage.EXPECTING):
+        return state
+    seen = event.observation
+    if seen.at <= state.sent_at:
+        return _out_of_time(state, event)
+    if state.stage is Stage.EXPECTING:
+        return _expecting(state, event)
+    step = state.step
+    if step.when is not None and not state.applies:
+        if not evaluate(step.when, waiting.sight(state, seen, event.at)).holds:
+            return stepping.enter(state, state.index + 1, event.at)
+        state = replace(state, applies=True)
+        if step.wait_for is None:
+            return stepping.decide(replace(state, seen=seen), event.at)
+    state, matched = waiting.match(state, step.wait_for, seen, event.at)
+    if matched is not None:
+        return stepping.decide(replace(state, seen=seen), event.at, matched)
+    return _unmatched(state, event)
+
+
+def _unmatched(state: RunState, event: Observed) -> RunState:
+    state, reason = waiting.judge(state, event.observation, event.at)
+    if reason is not None:
+        return stepping.escalate(state, reason, event.at, event.observation)
+    return _out_of_time(state, event)
+
+
+def _out_of_time(state: RunState, event: Observed) -> RunState:
+    if event.at < state.since + waiting.timeout(state):
+        return state
+    if state.stage is Stage.EXPECTING:
+        return _expectation_over(state, event)
+    return stepping.escalate(state, Reason.TIMEOUT, event.at, event.observation)
+
+
+def _expecting(state: RunState, event: Observed) -> RunState:
+    state, matched = waiting.match(state, state.step.expect, event.observation, event.at)
+    if matched is not None:
+        return stepping.enter(replace(state, seen=event.observation), state.index + 1, event.at)
+    state, reason = waiting.alarmed(state, event.observation, event.at)
+    if reason is not None:
+        return stepping.escalate(state, reason, event.at, event.observation)
+    return _out_of_time(state, event)
+
+
+def _expectation_over(state: RunState, event: Observed) -> RunState:
+    """The expectation did not come true: once more while the state before is still there, else ask."""
+    step, seen = state.step, event.observation
+    before = step.wait_for is not None and evaluate(
+        step.wait_for, waiting.sight(state, seen, event.at, since=float("-inf"))
+    )
+    repeatable = step.authorisation is None and state.attempts < step.retries and seen.at > state.sent_at
+    if before and before.holds and repeatable:
+        return replace(state, stage=Stage.FIRING, since=event.at, attempts=state.attempts + 1)
+    return stepping.escalate(state, Reason.EXPECTATION_FAILED, event.at, seen)
+
+
+def _verified(state: RunState, event: Verified) -> RunState:
+    if state.stage is not Stage.VERIFYING:
+        return state
+    seen, condition = event.observation, state.step.must_hold
+    fresh = seen.at >= state.since and event.at - seen.at <= EVIDENCE_MAX_AGE
+    if condition is None:
+        ok = not state.input_sent and not waiting.is_alarm(state, seen.phase)
+        detail = "a step without precondition fires only before any input was sent, with no alarm showing"
+    else:
+        ok = evaluate(condition, waiting.sight(state, seen, event.at, strict=True)).holds
+        detail = "the precondition does not hold on fresh evidence"
+    if not fresh and event.at - state.since < VERIFY_TIMEOUT:
+        return state
+    if not fresh:
+        ok, detail = False, f"no fresh reading could be had within {VERIFY_TIMEOUT:g} s"
+    if not ok:
+        return stepping.escalate(state, Reason.PRECONDITION_MISMATCH, event.at, seen, detail=detail)
+    return replace(state, stage=Stage.FIRING, evidence=seen, since=event.at)
+
+
+def _intended(state: RunState, event: Intended) -> RunState:
+    if state.stage is not Stage.FIRING:
+        return state
+    if state.step.authorisation is None:
+        return replace(state, stage=Stage.ACTING, since=event.at)
+    if state.evidence is None or event.at - state.evidence.at > EVIDENCE_MAX_AGE:
+        return replace(state, stage=Stage.VERIFYING, evidence=None, since=event.at)
+    key = grants.key_of(state.step, state.machine, state.variables)
+    left = {**state.grants, key: state.grants.get(key, 0) - 1}
+    return replace(state, stage=Stage.ACTING, since=event.at, grants=left)
+
+
+def _acted(state: RunState, event: Acted) -> RunState:
+    if state.stage is not Stage.ACTING:
+        return state
+    if event.fatal:
+        return stepping.end(state, Outcome.FAILED, event.error)
+    if event.delivery == "failed":
+        return stepping.escalate(state, Reason.ACTION_FAILED, event.at, state.seen, detail=event.error)
+    state = stepping.sent(state, event.at, event.serial_end)
+    if event.delivery == "unknown":
+        return _unknown_delivery(state, event)
+    if state.step.register:
+        state = stepping.registering(state, event.result)
+    return stepping.after_act(state, event.at)
+
+
+def _unknown_delivery(state: RunState, event: Acted) -> RunState:
+    """Delivery unknown is never repeated: `expect` decides; without one a destructive step asks."""
+    if state.step.expect is not None:
+        return stepping.after_act(replace(state, attempts=state.step.retries), event.at)
+    if state.step.authorisation is not None:
+        return stepping.escalate(state, Reason.CONNECTION_LOST, event.at, state.seen, detail=event.error)
+    warning = f"{state.step.name}: it is unknown whether this was delivered ({event.error})"
+    return stepping.enter(replace(state, warnings=(*state.warnings, warning)), state.index + 1, event.at)
+
+
+def _looked(state: RunState, event: Looked) -> RunState:
+    """An act in doubt: go on where its effect is seen, else ask; never fire it again."""
+    if state.stage is not Stage.IN_DOUBT:
+        return state
+    step, seen = state.step, event.observation
+    state = stepping.sent(state, event.at, seen.serial_end)
+    if step.expect is not None:
+        return stepping.after_act(replace(state, attempts=step.retries), event.at)
+    is_off = seen.phase == "power_off" and seen.origin == "power"
+    shows_effect = {"power_on": not is_off, "hard_off": is_off, "shutdown": is_off}
+    if shows_effect.get(step.action or "", False):
+        return stepping.enter(state, state.index + 1, event.at)
+    detail = f"the process ended while {step.action} was under way; whether it happened can't be seen"
+    return stepping.escalate(state, Reason.INTERRUPTED, event.at, seen, detail=detail)
+
+
+def _lost(state: RunState, event: Lost) -> RunState:
+    if state.stage is Stage.HELD:
+        return state
+    return stepping.escalate(state, Reason.CONNECTION_LOST, event.at, None, detail=event.error)
+
+
+def _resumed(state: RunState, at: float) -> RunState:
+    """Another process takes over: its clock may be another, so waits begin again and old evidence is void."""
+    history = tuple(replace(visit, at=min(visit.at, at)) for visit in state.history)
+    state = replace(state, history=history, sent_at=at, matching_since=None, alarm=None)
+    if state.stage is Stage.HELD:
+        return state
+    state = replace(state, since=at, evidence=None)
+    if state.stage is Stage.ACTING:
+        spec = state.step.spec
+        sends = spec is not None and spec.sends_input
+        return replace(state, stage=Stage.IN_DOUBT if sends else Stage.FIRING)
+    if state.stage is Stage.FIRING and state.step.authorisation is not None:
+        return replace(state, stage=Stage.VERIFYING)
+    return state
+
+
+def _framed(state: RunState, event: Framed) -> RunState:
+    if state.escalation is None:
+        return state
+    frame = FrameRef(event.ref, event.width, event.height)
+    return replace(state, escalation=replace(state.escalation, frame=frame))
+
+
+def _replied(state: RunState, event: Replied) -> RunState:
+    held = state.escalation
+    if state.stage is not Stage.HELD or held is None or held.id != event.escalation_id:
+        return state
+    if event.kind == "abort":
+        return stepping.end(state, Outcome.ABORTED, event.reason)
+    index = state.index
+    if event.kind == "amend" and event.playbook is not None:
+        playbook = load_data(event.playbook, state.phases)
+        state = replace(state, playbook=playbook)
+        index = resume_index(state, event.resume_at)
+    elif event.kind == "act":
+        state = _with_inline_steps(state, event)
+    state = replace(state, escalation=None, sent_at=max(state.sent_at, held.at), acted=False, lingering=None)
+    if event.grant:
+        state = stepping.granted(replace(state, index=min(index, len(state.playbook.steps) - 1)), event.grant)
+    return stepping.enter(state, index, event.at)
+
+
+def resume_index(state: RunState, resume_at: str | int | None) -> int:
+    """Index at which an amended playbook goes on: as asked, else at the held name, else at the held index."""
+    steps = state.playbook.steps
+    if isinstance(resume_at, int):
+        return max(0, min(resume_at, len(steps)))
+    wanted = resume_at if resume_at is not None else (state.escalation.step_name if state.escalation else "")
+    found = state.playbook.index_of(wanted)
+    return found if found is not None else min(state.index, len(steps) - 1)
+
+
+def _with_inline_steps(state: RunState, event: Replied) -> RunState:
+    """Put the steps of an `act` before the held step; being replied, they count as asked for."""
+    inline = load_steps(list(event.steps), state.playbook, state.phases).steps
+    before, after = state.playbook.steps[: state.index], state.playbook.steps[state.index :]
+    asked = {step.authorisation for step in inline if step.authorisation is not None}
+    return replace(
+        state,
+        playbook=replace(state.playbook, steps=(*before, *inline, *after)),
+        requested=state.requested | asked,
+    )
+
+
+def _visited(state: RunState, seen: Observation, at: float) -> RunState:
+    if state.lingering not in (None, seen.phase) and seen.phase != UNKNOWN and seen.at > state.sent_at:
+        state = replace(state, lingering=None)
+    if seen.phase == state.phase:
+        return state
+    return replace(state, history=(*state.history, Visit(seen.phase, at, seen.origin or seen.rung))[-200:])

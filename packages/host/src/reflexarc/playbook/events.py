@@ -1,0 +1,182 @@
+"""Everything that can happen to a run: the events of its journal. `at` is monotonic seconds of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from reflexarc.observation import Observation, Phase
+
+
+@dataclass(frozen=True)
+class Started:
+    """The run begins. policy: operation and class names that the machine's owner allows to the caller.
+
+    secrets: name -> reference (`env:NAME`, `prompt`, `file`); the values are never here.
+    """
+
+    at: float
+    run_id: str
+    machine: str
+    playbook: Mapping[str, object]
+    phases: tuple[Phase, ...]
+    variables: Mapping[str, object] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    policy: tuple[str, ...] = ("*",)
+    max_escalations: int = 20
+
+
+@dataclass(frozen=True)
+class Granted:
+    """A person granted operations to this run, for the steps as they stand now."""
+
+    at: float
+    operations: tuple[str, ...]
+    by: str
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The ladder concluded something, or time passed over what it had concluded."""
+
+    at: float
+    observation: Observation
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A reading of its own, taken after a destructive step was decided on."""
+
+    at: float
+    observation: Observation
+
+
+@dataclass(frozen=True)
+class Intended:
+    """The act of the step is about to be sent; written before it is."""
+
+    at: float
+
+
+@dataclass(frozen=True)
+class Acted:
+    """What became of the act: delivered, failed (the device said no, nothing happened) or unknown.
+
+    fatal: the step itself says that the run ends here. serial_end: characters received so far.
+    """
+
+    at: float
+    delivery: str
+    error: str = ""
+    fatal: bool = False
+    result: Mapping[str, object] = field(default_factory=dict)
+    serial_end: int = 0
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The machine can't be watched or reached any more."""
+
+    at: float
+    error: str
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A process takes up the run that another one left; its clock starts anew."""
+
+    at: float
+
+
+@dataclass(frozen=True)
+class Doubted:
+    """What the run did last can't be told any more, such as when the end of its journal is damaged."""
+
+    at: float
+    detail: str
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A reading of its own, taken to find out what became of an act in doubt."""
+
+    at: float
+    observation: Observation
+
+
+@dataclass(frozen=True)
+class Framed:
+    """The frame of the open escalation was stored."""
+
+    at: float
+    ref: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Replied:
+    """Somebody answered the open escalation. kind: resume, amend, act or abort."""
+
+    at: float
+    escalation_id: int
+    kind: str
+    playbook: Mapping[str, object] | None = None
+    resume_at: str | int | None = None
+    steps: tuple[Mapping[str, object], ...] = ()
+    grant: tuple[str, ...] = ()
+    reason: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class Touched:
+    """Something else sent to the machine while the run was held; evidence from before is stale."""
+
+    at: float
+    operation: str
+    by: str
+
+
+@dataclass(frozen=True)
+class Aborted:
+    """Somebody ended a run that was not advancing."""
+
+    at: float
+    reason: str
+    by: str
+
+
+@dataclass(frozen=True)
+class Counted:
+    """State reads by rung since the last count; telemetry only."""
+
+    at: float
+    reads: Mapping[str, int]
+
+
+Event: TypeAlias = (
+    Started
+    | Granted
+    | Observed
+    | Verified
+    | Intended
+    | Acted
+    | Lost
+    | Resumed
+    | Doubted
+    | Looked
+    | Framed
+    | Replied
+    | Touched
+    | Aborted
+    | Counted
+)
+EVENTS: Mapping[str, type[Event]] = {
+    kind.__name__.lower(): kind
+    for kind in (
+        Started, Granted, Observed, Verified, Intended, Acted, Lost, Resumed, Doubted, Looked, Framed,
+        Replied, Touched, Aborted, Counted,
+    )
+}  # fmt: skip

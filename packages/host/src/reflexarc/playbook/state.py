@@ -1,0 +1,147 @@
+"""The state of a run, as its journal adds up to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from reflexarc.observation import Observation, Phases
+from reflexarc.playbook.model import Playbook, Step
+
+
+class Stage(StrEnum):
+    """Where in its step a run is."""
+
+    WAITING = "waiting"
+    VERIFYING = "verifying"
+    FIRING = "firing"
+    ACTING = "acting"
+    IN_DOUBT = "in_doubt"
+    EXPECTING = "expecting"
+    HELD = "held"
+    ENDED = "ended"
+
+
+class Reason(StrEnum):
+    """Why a run is held."""
+
+    UNKNOWN_PHASE = "unknown_phase"
+    LOW_CONFIDENCE = "low_confidence"
+    PRECONDITION_MISMATCH = "precondition_mismatch"
+    TIMEOUT = "timeout"
+    NEEDS_AUTHORIZATION = "needs_authorization"
+    OFF_SCRIPT = "off_script"
+    EXPECTATION_FAILED = "expectation_failed"
+    ACTION_FAILED = "action_failed"
+    CONNECTION_LOST = "connection_lost"
+    INTERRUPTED = "interrupted"
+
+
+class Outcome(StrEnum):
+    """How a run ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A phase that was seen, from `at` on."""
+
+    phase: str
+    at: float
+    rung: str
+
+
+@dataclass(frozen=True)
+class FrameRef:
+    """Where the frame of an escalation is kept, relative to the run's folder."""
+
+    ref: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Escalation:
+    """What a held run says. detail: the device's or the rule's own words."""
+
+    id: int
+    at: float
+    step_index: int
+    step_name: str
+    reason: Reason
+    expected: tuple[str, ...]
+    detail: str = ""
+    observed_phase: str = ""
+    confidence: float = 0.0
+    rung: str = ""
+    text: str = ""
+    frame_number: int | None = None
+    frame: FrameRef | None = None
+    history: tuple[Visit, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A run at one moment.
+
+    since: when the stage began. sent_at: evidence from before doesn't count. must_change: the screen has to
+    change after `sent_at` before the awaited condition counts. seen: what the last step matched on.
+    lingering: the phase an act was sent in, until another one was recognised.
+    applies: the step's `when` was found to hold. evidence: what verified the precondition of the act.
+    grants: remaining uses by grant key.
+    """
+
+    run_id: str
+    machine: str
+    playbook: Playbook
+    phases: Phases
+    variables: Mapping[str, object]
+    secrets: Mapping[str, str]
+    policy: tuple[str, ...]
+    max_escalations: int
+    index: int = 0
+    stage: Stage = Stage.WAITING
+    since: float = 0.0
+    matching_since: float | None = None
+    alarm: tuple[str, float] | None = None
+    sent_at: float = float("-inf")
+    serial_mark: int = 0
+    input_sent: bool = False
+    acted: bool = False
+    lingering: str | None = None
+    must_change: bool = False
+    seen: Observation | None = None
+    evidence: Observation | None = None
+    attempts: int = 0
+    applies: bool = True
+    requested: frozenset[str] = frozenset()
+    registered: Mapping[str, object] = field(default_factory=dict)
+    history: tuple[Visit, ...] = ()
+    escalation: Escalation | None = None
+    escalations: int = 0
+    grants: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    outcome: Outcome | None = None
+    reason: str = ""
+
+    @property
+    def step(self) -> Step:
+        return self.playbook.steps[self.index]
+
+    @property
+    def scope(self) -> Mapping[str, object]:
+        """What templates may look up, secrets left out."""
+        return {**self.variables, **self.registered}
+
+    @property
+    def phase(self) -> str:
+        return self.history[-1].phase if self.history else ""
+
+    @property
+    def min_confidence(self) -> float:
+        own = self.step.min_confidence
+        return self.playbook.min_confidence if own is None else own

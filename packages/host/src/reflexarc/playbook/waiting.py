@@ -1,0 +1,163 @@
+"""Waiting: when an awaited condition counts, and what else ends a wait; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from reflexarc.observation import UNKNOWN, Observation
+from reflexarc.playbook.conditions import Condition, Sight, Verdict, evaluate, phases_in
+from reflexarc.playbook.model import DEFAULT_TIMEOUT
+from reflexarc.playbook.state import Reason, RunState, Stage
+
+HOLD_FOR_INEXACT = 0.2
+
+NOTHING = Observation(UNKNOWN, 0.0, "none", at=float("-inf"), changed_at=float("-inf"))
+
+
+def sight(
+    state: RunState, seen: Observation, now: float, *, since: float | None = None, strict: bool = False
+) -> Sight:
+    """What a condition of the present step may look at."""
+    return Sight(
+        observation=seen,
+        now=now,
+        since=state.sent_at if since is None else since,
+        serial_mark=state.serial_mark,
+        min_confidence=state.min_confidence,
+        phases=state.phases,
+        scope=state.scope,
+        strict=strict,
+    )
+
+
+def match(
+    state: RunState, condition: Condition | None, seen: Observation, now: float
+) -> tuple[RunState, Verdict | None]:
+    """Judge the awaited condition; the verdict is given once it has held for as long as it must."""
+    if condition is None:
+        return state, None
+    verdict = evaluate(condition, sight(state, seen, now))
+    if not verdict.holds or (state.must_change and seen.changed_at <= state.sent_at):
+        return (replace(state, matching_since=None) if state.matching_since is not None else state), None
+    began = now if state.matching_since is None else state.matching_since
+    if now >= began + hold_for(state, verdict):
+        return state, verdict
+    return (replace(state, matching_since=began) if state.matching_since is None else state), None
+
+
+def hold_for(state: RunState, verdict: Verdict) -> float:
+    """Seconds for which the condition must hold before it counts."""
+    own = state.step.hold_for if state.step.hold_for is not None else state.playbook.hold_for
+    if own is not None and state.stage is not Stage.EXPECTING:
+        return own
+    return 0.0 if verdict.complete else HOLD_FOR_INEXACT
+
+
+def timeout(state: RunState) -> float:
+    """Seconds after which the present wait ends in any case."""
+    step = state.step
+    if state.stage is Stage.EXPECTING:
+        return step.expect_timeout
+    if step.timeout is not None:
+        return step.timeout
+    if state.playbook.timeout is not None:
+        return state.playbook.timeout
+    return max((state.phases[name].usual_max for name in phases_in(step.wait_for)), default=DEFAULT_TIMEOUT)
+
+
+def judge(state: RunState, seen: Observation, now: float) -> tuple[RunState, Reason | None]:
+    """What an observation that is not the awaited one means for the wait: nothing, or a reason to ask."""
+    state, reason = alarmed(state, seen, now)
+    if reason is not None:
+        return state, reason
+    settled = now >= max(seen.changed_at, state.since, state.sent_at) + state.playbook.unknown_after
+    if not settled:
+        return state, None
+    if seen.phase != UNKNOWN and seen.confidence >= state.min_confidence:
+        return state, None if may_pass(state, seen.phase) else Reason.OFF_SCRIPT
+    if state.playbook.on_unknown == "wait":
+        return state, None
+    guessed = seen.guess is not None or seen.phase != UNKNOWN
+    return state, Reason.LOW_CONFIDENCE if guessed else Reason.UNKNOWN_PHASE
+
+
+def alarmed(state: RunState, seen: Observation, now: float) -> tuple[RunState, Reason | None]:
+    """An alarm phase ends the wait as soon as it has held as any phase must.
+
+    What an act was meant to end, such as the panic before a reset, is no alarm until it has been gone.
+    """
+    lingers = state.lingering is not None and seen.phase == state.lingering
+    if seen.confidence < state.min_confidence or lingers or not is_alarm(state, seen.phase):
+        return (replace(state, alarm=None) if state.alarm is not None else state), None
+    began = state.alarm[1] if state.alarm is not None and state.alarm[0] == seen.phase else now
+    if seen.complete or now >= began + HOLD_FOR_INEXACT:
+        return state, Reason.OFF_SCRIPT
+    return (state if state.alarm == (seen.phase, began) else replace(state, alarm=(seen.phase, began))), None
+
+
+def is_alarm(state: RunState, phase: str) -> bool:
+    """Tell whether the phase ends any wait of the present step at once."""
+    step = state.step
+    named = phases_in(step.wait_for) | phases_in(step.expect) | phases_in(step.precondition) | {*step.passing}
+    if _is_one_of(state, phase, named):
+        return False
+    alarms = state.playbook.alarm
+    if alarms is None:
+        alarms = tuple(name for name, known in state.phases.items() if known.alarm)
+    return _is_one_of(state, phase, frozenset(alarms))
+
+
+def may_pass(state: RunState, phase: str) -> bool:
+    """Tell whether the phase may show while the present step waits."""
+    awaited = phases_in(state.step.wait_for) | phases_in(state.step.expect) | {*state.step.passing}
+    earlier = (s for s in state.playbook.steps[: state.index] if s.action is None)
+    allowed = awaited.union(*(phases_in(step.wait_for) for step in earlier))
+    known = state.phases.get(phase)
+    return (known is not None and known.passing) or _is_one_of(state, phase, allowed)
+
+
+def _is_one_of(state: RunState, phase: str, names: frozenset[str]) -> bool:
+    return any(state.phases.is_a(phase, name) for name in names)
+
+
+def result(state: RunState, verdict: Verdict) -> Mapping[str, object]:
+    """What a step that only waited registers."""
+    seen = state.seen
+    return {
+        "phase": seen.phase if seen else UNKNOWN,
+        "text": seen.text if seen else "",
+        "match": verdict.match or "",
+        "groups": dict(verdict.groups),
+    }
+
+
+def next_deadline(state: RunState, seen: Observation | None) -> float:
+    """When, at the latest, the state must be advanced again though nothing new was observed."""
+    deadlines = [state.since + timeout(state)]
+    if state.matching_since is not None:
+        own = state.step.hold_for if state.step.hold_for is not None else state.playbook.hold_for
+        deadlines.append(state.matching_since + (HOLD_FOR_INEXACT if own is None else own))
+    if state.alarm is not None:
+        deadlines.append(state.alarm[1] + HOLD_FOR_INEXACT)
+    if seen is not None and state.stage is Stage.WAITING:
+        still_since = max(seen.changed_at, state.since, state.sent_at)
+        deadlines.append(still_since + state.playbook.unknown_after)
+        deadlines.extend(seen.changed_at + seconds for seconds in _settle_times(state.step.wait_for))
+    elif seen is not None:
+        deadlines.extend(seen.changed_at + seconds for seconds in _settle_times(state.step.expect))
+    return min(deadlines)
+
+
+def _settle_times(condition: Condition | None) -> list[float]:
+    from reflexarc.playbook.conditions import AllOf, AnyOf, Not, Settled
+
+    match condition:
+        case Settled(seconds):
+            return [seconds]
+        case AnyOf(parts) | AllOf(parts):
+            return [seconds for part in parts for seconds in _settle_times(part)]
+        case Not(part):
+            return _settle_times(part)
+        case _:
+            return []

@@ -1,0 +1,203 @@
+"""The journal: every run's events, append-only, in one SQLite file; the truth about all runs.
+
+Each event has its number; two processes that append the same number to one run can't both succeed, so exactly
+one of them goes on (the fence). A row of summary a run, written with each event, makes listing cheap.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from reflexarc.errors import JournalError, RunError
+from reflexarc.playbook.events import Event
+from reflexarc.playbook.state import RunState
+from reflexarc.runs.codec import decode, encode
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    run_id TEXT PRIMARY KEY, machine TEXT NOT NULL, playbook TEXT NOT NULL, created REAL NOT NULL,
+    updated REAL NOT NULL, stage TEXT NOT NULL, step TEXT NOT NULL, outcome TEXT NOT NULL,
+    reason TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS runs_by_machine ON runs (machine, stage);
+CREATE TABLE IF NOT EXISTS events (
+    run_id TEXT NOT NULL, number INTEGER NOT NULL, wall REAL NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
+    PRIMARY KEY (run_id, number)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS damaged (run_id TEXT, number INTEGER, wall REAL, kind TEXT, body TEXT);
+"""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run as a list shows it; times are seconds since the epoch."""
+
+    run_id: str
+    machine: str
+    playbook: str
+    created: float
+    updated: float
+    stage: str
+    step: str
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """The events of a run in order, with the wall time of each; damage says where reading had to stop."""
+
+    events: tuple[Event, ...]
+    walls: tuple[float, ...]
+    damage: str | None = None
+
+
+class Journal:
+    """The journal in one file; raises JournalError when the file can't be read or written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._translated():
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._db = sqlite3.connect(path, timeout=10.0, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.executescript(_SCHEMA)
+            path.chmod(0o600)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def append(self, number: int, event: Event, state: RunState, *, durable: bool = False) -> None:
+        """Write event `number` of a run together with the summary of the state after it.
+
+        durable: on the disk before this returns, even if the host loses power.
+        Raises RunError when the run has that event already: another process goes on with it.
+        """
+        kind, body = encode(event)
+        step = state.step.name
+        wall = time.time()
+        outcome, reason = state.outcome or "", state.reason
+        if state.escalation is not None:
+            reason = state.escalation.reason
+        with self._translated(), self._transaction(durable=durable):
+            try:
+                self._db.execute(
+                    "INSERT INTO events VALUES (?, ?, ?, ?, ?)", (state.run_id, number, wall, kind, body)
+                )
+            except sqlite3.IntegrityError:
+                raise RunError(
+                    f"run {state.run_id}: another process went on with it; see `reflexarc runs show`",
+                    run_id=state.run_id,
+                ) from None
+            self._db.execute(
+                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO UPDATE SET"
+                " playbook=excluded.playbook, updated=excluded.updated, stage=excluded.stage,"
+                " step=excluded.step, outcome=excluded.outcome, reason=excluded.reason",
+                (
+                    state.run_id, state.machine, state.playbook.name, wall, wall, state.stage, step, outcome,
+                    reason,
+                ),
+            )  # fmt: skip
+
+    def read(self, run_id: str) -> Record:
+        """All events of a run, up to the first that can't be read; raises RunError for an unknown run."""
+        with self._translated():
+            rows = self._db.execute(
+                "SELECT number, wall, kind, body FROM events WHERE run_id = ? ORDER BY number", (run_id,)
+            ).fetchall()
+        if not rows:
+            raise RunError(f"there is no run {run_id}; `reflexarc runs list` shows all", run_id=run_id)
+        events: list[Event] = []
+        walls: list[float] = []
+        for expected, (number, wall, kind, body) in enumerate(rows):
+            try:
+                if number != expected:
+                    raise ValueError(f"event {expected} is missing")
+                events.append(decode(kind, body))
+            except ValueError as error:
+                return Record(tuple(events), tuple(walls), f"event {expected} can't be read: {error}")
+            walls.append(wall)
+        return Record(tuple(events), tuple(walls))
+
+    def count(self, run_id: str) -> int:
+        """How many events the run has."""
+        with self._translated():
+            row = self._db.execute("SELECT COUNT(*) FROM events WHERE run_id = ?", (run_id,)).fetchone()
+        return int(row[0])
+
+    def set_aside(self, run_id: str, number: int) -> None:
+        """Move the events from `number` on, which can't be read, out of the way; they are kept."""
+        with self._translated(), self._transaction(durable=True):
+            where = "FROM events WHERE run_id = ? AND number >= ?"
+            self._db.execute(f"INSERT INTO damaged SELECT * {where}", (run_id, number))
+            self._db.execute(f"DELETE {where}", (run_id, number))
+
+    def runs(
+        self, *, machine: str | None = None, stage: str | None = None, open_only: bool = False
+    ) -> list[Summary]:
+        """The runs, newest first; open_only leaves out those that have ended."""
+        with self._translated():
+            rows = self._db.execute(
+                "SELECT run_id, machine, playbook, created, updated, stage, step, outcome, reason FROM runs"
+                " WHERE (?1 IS NULL OR machine = ?1) AND (?2 IS NULL OR stage = ?2)"
+                " AND (NOT ?3 OR stage <> 'ended') ORDER BY created DESC",
+                (machine, stage, open_only),
+            ).fetchall()
+        return [Summary(*row) for row in rows]
+
+    def find(self, prefix: str) -> str:
+        """The whole id of the one run whose id begins so; raises RunError where none or several do."""
+        with self._translated():
+            rows = self._db.execute(
+                "SELECT run_id FROM runs WHERE substr(run_id, 1, ?) = ? LIMIT 3", (len(prefix), prefix)
+            ).fetchall()
+        if len(rows) == 1 and prefix:
+            return str(rows[0][0])
+        what = "several runs begin with" if rows and prefix else "there is no run"
+        raise RunError(f"{what} {prefix!r}; `reflexarc runs list` shows all", run_id=prefix)
+
+    @contextmanager
+    def _transaction(self, *, durable: bool) -> Iterator[None]:
+        if durable:
+            self._db.execute("PRAGMA synchronous=FULL")
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+        finally:
+            if durable:
+                self._db.execute("PRAGMA synchronous=NORMAL")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise JournalError(f"the journal of runs: {error}; {_remedy(error)}", path=self.path) from error
+        except OSError as error:
+            raise JournalError(
+                f"the journal of runs: {error.strerror}; check that folder's rights and the disk",
+                path=self.path,
+            ) from error
+
+
+def _remedy(error: sqlite3.DatabaseError) -> str:
+    text = str(error)
+    if "full" in text:
+        return "free some space, then `reflexarc runs resume`; nothing that was written is lost"
+    if "readonly" in text or "unable to open" in text:
+        return "make the file and its folder writable"
+    if "locked" in text:
+        return "another process has it open for long; try again"
+    return "the file is damaged: keep a copy, and move it away to begin a new journal"

@@ -1,0 +1,136 @@
+"""Performing an action on a machine, once; what became of it is a value, never an exception."""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+
+from reflexarc.errors import ConnectionLostError, PeerProtocolError, PlaybookError, ReflexarcError
+from reflexarc.machine.machine import Machine
+from reflexarc.observation import Observation
+from reflexarc.playbook import waiting
+from reflexarc.playbook.conditions import evaluate
+from reflexarc.playbook.state import RunState
+from reflexarc.playbook.template import names_in, render
+from reflexarc.sensing.watcher import Watcher
+
+STILL = 0.3
+STILL_AT_MOST = 3.0
+
+
+@dataclass(frozen=True)
+class Performed:
+    """What became of an act; delivery as in the event `Acted`."""
+
+    delivery: str = "delivered"
+    error: str = ""
+    fatal: bool = False
+    result: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Performer:
+    """Performs the steps of one run. store: keeps the present frame and returns its name."""
+
+    machine: Machine
+    watcher: Watcher
+    secrets: Mapping[str, str]
+    store: Callable[[Observation], str]
+
+    async def perform(self, state: RunState) -> Performed:
+        """Perform the action of the present step."""
+        try:
+            return await self._dispatch(state)
+        except (ConnectionLostError, PeerProtocolError) as error:
+            return Performed("unknown", str(error))
+        except ReflexarcError as error:
+            return Performed("failed", str(error))
+
+    async def _dispatch(self, state: RunState) -> Performed:
+        step = state.step
+        acts: Mapping[str, Callable[[RunState], Coroutine[None, None, Performed]]] = {
+            "press_key": self._press,
+            "hotkey": self._press,
+            "type_text": self._type,
+            "shutdown": self._shutdown,
+            "screenshot": self._screenshot,
+            "note": self._note,
+            "fail": self._fail,
+            "assert": self._assert,
+        }
+        name = str(step.action)
+        if name in acts:
+            return await acts[name](state)
+        power = self.machine.power
+        plain = {
+            "power_on": power.on,
+            "hard_off": power.off,
+            "reset": power.reset,
+            "hard_cycle": power.cycle,
+        }
+        await plain[name]()
+        return Performed(result={"power": await power.state()})
+
+    async def _press(self, state: RunState) -> Performed:
+        args = state.step.args
+        times = args.get("times")
+        key = str(args.get("key") or args.get("chord"))
+        await self.machine.keyboard.press(key, times=times if isinstance(times, int) else 1)
+        return Performed()
+
+    async def _type(self, state: RunState) -> Performed:
+        args = state.step.args
+        template = str(args["text"])
+        roots = {name.split(".", 1)[0] for name in names_in(template)}
+        text = self._render(template, state)
+        if roots & set(state.registered) and any(unicodedata.category(c) == "Cc" for c in text):
+            raise PlaybookError("a value from the screen holds control characters; it is not typed")
+        secret = bool(args.get("secret")) or bool(roots & set(self.secrets))
+        if secret:
+            await self._until_still()
+        await self.machine.keyboard.type(text, secret=secret)
+        if args.get("enter"):
+            await self.machine.keyboard.press("enter")
+        return Performed()
+
+    async def _until_still(self) -> None:
+        """Wait until the screen has been still for a moment, at most a few.
+
+        Programs that ask for a password throw away what was typed before they had switched the echo off, which
+        is just after they printed the prompt; and what isn't echoed can't be read back.
+        """
+        deadline = time.monotonic() + STILL_AT_MOST
+        seen = self.watcher.latest
+        while seen is not None and (now := time.monotonic()) < min(seen.changed_at + STILL, deadline):
+            seen = await self.watcher.next(seen, min(seen.changed_at + STILL, deadline) - now) or seen
+
+    async def _shutdown(self, state: RunState) -> Performed:
+        timeout = state.step.args.get("timeout")
+        await self.machine.power.shutdown(timeout if isinstance(timeout, int | float) else 120.0)
+        return Performed(result={"power": await self.machine.power.state()})
+
+    async def _screenshot(self, state: RunState) -> Performed:
+        seen = await self.watcher.fresh()
+        return Performed(result={"phase": seen.phase, "frame": self.store(seen)})
+
+    async def _note(self, state: RunState) -> Performed:
+        return Performed(result={"text": self._render(str(state.step.args["text"]), state, shown=True)})
+
+    async def _fail(self, state: RunState) -> Performed:
+        message = self._render(str(state.step.args["message"]), state, shown=True)
+        return Performed("failed", message, fatal=True)
+
+    async def _assert(self, state: RunState) -> Performed:
+        seen = await self.watcher.fresh()
+        condition = state.step.condition_args["that"]
+        if evaluate(condition, waiting.sight(state, seen, seen.at, since=float("-inf"))).holds:
+            return Performed()
+        message = self._render(str(state.step.args.get("message") or "the assertion does not hold"), state)
+        return Performed("failed", f"{state.step.name}: {message}", fatal=True)
+
+    def _render(self, template: str, state: RunState, *, shown: bool = False) -> str:
+        """Look up variables, results and, unless the text is to be shown, secrets."""
+        secrets = dict.fromkeys(self.secrets, "********") if shown else self.secrets
+        return render(template, {**state.scope, **secrets})

@@ -1,0 +1,104 @@
+"""Replies to a held run: checked like playbooks before they are journalled; a bad one leaves the run held."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from reflexarc.errors import PlaybookError, RunError
+from reflexarc.machine.policy import CLASSES, OPERATIONS, covers
+from reflexarc.playbook.events import Replied
+from reflexarc.playbook.fields import unknown
+from reflexarc.playbook.loader import load_data, load_steps
+from reflexarc.playbook.model import Playbook
+from reflexarc.playbook.state import RunState
+from reflexarc.runs.ledger import Ledger, require_held
+
+KINDS = ("resume", "amend", "act", "abort")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a person or an agent answers.
+
+    playbook and resume_at belong to amend, steps to act, reason to abort. grant: operations that the person
+    who replies authorises.
+    """
+
+    kind: str
+    playbook: Mapping[str, object] | None = None
+    resume_at: str | int | None = None
+    steps: Sequence[Mapping[str, object]] = ()
+    grant: Sequence[str] = ()
+    reason: str = ""
+
+
+def record_reply(ledger: Ledger, reply: Reply, *, escalation_id: int | None = None, by: str = "") -> None:
+    """Check a reply and journal it.
+
+    Raises RunError for a stale one, PlaybookError for one that is wrong; the run stays held then.
+    """
+    ledger.catch_up()
+    state = ledger.state
+    held = require_held(state, escalation_id)
+    _check(state, reply)
+    event = Replied(
+        at=time.monotonic(),
+        escalation_id=held,
+        kind=reply.kind,
+        playbook=reply.playbook,
+        resume_at=reply.resume_at,
+        steps=tuple(reply.steps),
+        grant=tuple(reply.grant),
+        reason=reply.reason,
+        by=by,
+    )
+    if not ledger.record(event):
+        raise RunError(f"run {state.run_id}: the reply changes nothing", run_id=state.run_id)
+
+
+def _check(state: RunState, reply: Reply) -> None:
+    if reply.kind not in KINDS:
+        raise PlaybookError(unknown("reply", reply.kind, KINDS))
+    check_grant(reply.grant)
+    if reply.kind == "amend":
+        _check_amend(state, reply)
+    elif reply.kind == "act":
+        inline = load_steps(list(reply.steps), state.playbook, state.phases)
+        taken = {step.name for step in state.playbook.steps}
+        for step in inline.steps:
+            if step.name in taken:
+                raise PlaybookError(f"the playbook has a step named {step.name!r} already")
+        check_variables(inline, {*state.variables, *state.registered, *state.secrets})
+    elif reply.playbook is not None or reply.steps:
+        raise PlaybookError(f"a reply {reply.kind} carries neither playbook nor steps")
+
+
+def _check_amend(state: RunState, reply: Reply) -> None:
+    if reply.playbook is None:
+        raise PlaybookError("amend needs a playbook")
+    playbook = load_data(reply.playbook, state.phases)
+    check_variables(playbook, {*state.variables, *state.registered, *state.secrets})
+    if isinstance(reply.resume_at, str) and playbook.index_of(reply.resume_at) is None:
+        names = [step.name for step in playbook.steps]
+        raise PlaybookError("resume_at: " + unknown("step", reply.resume_at, names))
+    if isinstance(reply.resume_at, int) and not 0 <= reply.resume_at < len(playbook.steps):
+        raise PlaybookError(f"resume_at: the playbook has steps 0 to {len(playbook.steps) - 1}")
+
+
+def check_variables(playbook: Playbook, given: Collection[str]) -> None:
+    """Raise PlaybookError where a required variable has no value."""
+    missing = sorted(v.name for v in playbook.variables.values() if v.required and v.name not in given)
+    if missing:
+        raise PlaybookError(
+            f"the playbook {playbook.name!r} needs the variable {', '.join(missing)}: "
+            "give --var NAME=VALUE, or --secret NAME=env:VARIABLE for a secret"
+        )
+
+
+def check_grant(operations: Sequence[str]) -> None:
+    """Raise PlaybookError where a grant names an operation that doesn't exist."""
+    for name in operations:
+        if name not in CLASSES and not any(covers([name], operation) for operation in OPERATIONS):
+            raise PlaybookError("--grant: " + unknown("operation", name, [*OPERATIONS, *CLASSES]))

@@ -1,0 +1,189 @@
+"""The runner: does what the engine says has to be done next, and journals what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from reflexarc.errors import MachineError
+from reflexarc.machine.guard import Permit
+from reflexarc.machine.machine import Machine
+from reflexarc.observation import Observation
+from reflexarc.playbook import engine, waiting
+from reflexarc.playbook.events import (
+    Acted,
+    Counted,
+    Event,
+    Framed,
+    Intended,
+    Looked,
+    Lost,
+    Observed,
+    Verified,
+)
+from reflexarc.playbook.state import RunState, Stage
+from reflexarc.runs.artifacts import RunFolder
+from reflexarc.runs.ledger import Ledger
+from reflexarc.runs.performing import Performed, Performer
+from reflexarc.runs.secrets import Redactor
+from reflexarc.sensing.watcher import Watcher
+
+# An unmoving machine is looked at again after this long even if no deadline is near.
+LONGEST_WATCH = 5.0
+
+Listener = Callable[[Event, RunState], None]
+
+
+@dataclass
+class Runner:
+    """Drives one run on one machine until it is held or has ended.
+
+    secrets: the values by name. listener: told of every event that changed the run.
+    """
+
+    ledger: Ledger
+    machine: Machine
+    watcher: Watcher
+    folder: RunFolder
+    secrets: Mapping[str, str]
+    listener: Listener | None = None
+    _judged: tuple[int, Stage, int] | None = None
+    _last: Observation | None = None
+    _counted: Counter[str] = field(default_factory=Counter)
+    _hidden: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._redactor = Redactor(self.secrets.values())
+        self._performer = Performer(self.machine, self.watcher, self.secrets, self._store)
+
+    @property
+    def state(self) -> RunState:
+        return self.ledger.state
+
+    async def drive(self) -> RunState:
+        """Go on until the run is held or has ended, and return its state then.
+
+        A machine that can't be reached holds the run. Raises JournalError when the journal can't be written
+        and RunError when another process went on with the run; nothing more was sent then.
+        """
+        self._judged = None
+        while True:
+            next_effect = engine.effect(self.state)
+            if isinstance(next_effect, engine.Hold | engine.Finish):
+                self._count()
+                return self.state
+            try:
+                await self._do(next_effect)
+            except MachineError as error:
+                self._record(Lost(time.monotonic(), self._redactor.text(str(error))))
+
+    async def _do(self, next_effect: engine.Effect) -> None:
+        match next_effect:
+            case engine.Verify():
+                seen = self._redacted(await self.watcher.fresh())
+                self._record(Verified(time.monotonic(), seen), seen)
+            case engine.Look():
+                seen = self._redacted(await self.watcher.fresh())
+                self._record(Looked(time.monotonic(), seen), seen)
+            case engine.Act():
+                await self._act()
+            case _:
+                await self._watch()
+
+    async def _watch(self) -> None:
+        """Judge what is seen now; where that was done before, wait for something newer or a deadline."""
+        place = (self.state.index, self.state.stage, self.state.attempts)
+        if self._judged != place:
+            self._judged = place
+            newest = await self._present()
+        else:
+            now = time.monotonic()
+            limit = min(waiting.next_deadline(self.state, self._last), now + LONGEST_WATCH)
+            later = await self.watcher.next(self._last, max(0.0, limit - now))
+            newest = later or self._last or await self._present()
+        self._last = newest
+        seen = self._redacted(newest)
+        self._record(Observed(time.monotonic(), seen), seen)
+
+    async def _present(self) -> Observation:
+        """What is seen now; only evidence from after the last act counts, and a still screen pushes none."""
+        latest = self.watcher.latest
+        if latest is not None and latest.at > self.state.sent_at:
+            return latest
+        return await self.watcher.fresh()
+
+    async def _act(self) -> None:
+        step = self.state.step
+        evidence = self.state.evidence
+        if not self._record(Intended(time.monotonic())) or self.state.stage is not Stage.ACTING:
+            return
+        operation = step.operation
+        if step.authorisation is not None and operation == step.authorisation and evidence is not None:
+            permit = Permit(operation, evidence.at, f"run {self.state.run_id}, step {step.name!r}")
+            with self.machine.guard.permit(permit):
+                performed = await self._performer.perform(self.state)
+        else:
+            performed = await self._performer.perform(self.state)
+        await self._after(performed)
+
+    async def _after(self, performed: Performed) -> None:
+        latest = self.watcher.latest
+        self._record(
+            Acted(
+                at=time.monotonic(),
+                delivery=performed.delivery,
+                error=self._redactor.text(performed.error),
+                fatal=performed.fatal,
+                result=self._redactor.data(performed.result),
+                serial_end=latest.serial_end if latest is not None else 0,
+            ),
+            latest,
+        )
+
+    def _record(self, event: Event, seen: Observation | None = None) -> bool:
+        before = self.state
+        if not self.ledger.record(event):
+            return False
+        if self.state.index != before.index or self.state.stage in (Stage.HELD, Stage.ENDED):
+            self._count()
+        self._tell(event)
+        if self.state.stage is Stage.HELD and before.stage is not Stage.HELD:
+            self._store_escalation(seen or self._last)
+        return True
+
+    def _tell(self, event: Event) -> None:
+        if self.listener is not None:
+            self.listener(event, self.state)
+
+    def _count(self) -> None:
+        reads = Counter(self.watcher.reads)
+        new = reads - self._counted
+        if new:
+            self._counted = reads
+            self.ledger.note(Counted(time.monotonic(), dict(new)))
+
+    def _redacted(self, seen: Observation) -> Observation:
+        clean, hidden = self._redactor.observation(seen)
+        if hidden and seen.frame is not None:
+            self._hidden.add(seen.frame)
+        return clean
+
+    def _store(self, seen: Observation) -> str:
+        """Keep the frame of an observation; a frame in which a secret is read is not kept."""
+        self._redacted(seen)
+        frame = self.watcher.frame_of(seen)
+        if frame is None or seen.frame in self._hidden:
+            return ""
+        return self.folder.store(frame, f"frame-{seen.frame}")
+
+    def _store_escalation(self, seen: Observation | None) -> None:
+        if seen is None:
+            return
+        ref = self._store(seen)
+        frame = self.watcher.frame_of(seen)
+        if ref and frame is not None:
+            event = Framed(time.monotonic(), ref, frame.width, frame.height)
+            if self.ledger.record(event):
+                self._tell(event)

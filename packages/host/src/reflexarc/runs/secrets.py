@@ -1,0 +1,95 @@
+"""Secrets: where their values come from, and keeping them out of everything that is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from reflexarc.errors import ConfigError
+from reflexarc.observation import Observation, ScreenText
+
+SHORTEST = 3
+MASK = "*"
+
+
+def resolve(name: str, reference: str) -> str:
+    """The value behind `env:NAME` or `file:PATH`.
+
+    Raises ConfigError, which never holds the value, where there is none or it is too short to be masked.
+    """
+    kind, _, where = reference.partition(":")
+    if kind == "env":
+        value = os.environ.get(where)
+        if value is None:
+            raise ConfigError(f"the secret {name!r} is to come from the environment, and {where} is not set")
+    elif kind == "file":
+        try:
+            value = Path(where).expanduser().read_text(encoding="utf-8").removesuffix("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise ConfigError(f"the secret {name!r} can't be read from its file: {reason}") from error
+    else:
+        raise ConfigError(
+            f"the secret {name!r} has to be given again: --secret {name}=env:NAME or {name}=file:PATH"
+        )
+    return checked(name, value)
+
+
+def checked(name: str, value: str) -> str:
+    """The value; raises ConfigError where it is too short to be kept out of what is written."""
+    if len(value) < SHORTEST:
+        raise ConfigError(
+            f"the secret {name!r} has fewer than {SHORTEST} characters and can't be kept out of the logs"
+        )
+    return value
+
+
+class Redactor:
+    """Masks secret values, on screens also where a line break cuts them."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        self._values = sorted({v for v in values if len(v) >= SHORTEST}, key=len, reverse=True)
+
+    def text(self, text: str) -> str:
+        """The text with every secret masked."""
+        for value in self._values:
+            text = text.replace(value, MASK * 8)
+        return text
+
+    def data(self, data: Mapping[str, object]) -> dict[str, object]:
+        """Plain data with every secret in its texts masked."""
+        return {key: self._value(value) for key, value in data.items()}
+
+    def observation(self, seen: Observation) -> tuple[Observation, bool]:
+        """The observation with every secret masked, and whether there was one."""
+        if not self._values:
+            return seen, False
+        serial = self.text(seen.serial)
+        screen = self._screen(seen.screen) if seen.screen is not None else None
+        if serial == seen.serial and screen == seen.screen:
+            return seen, False
+        return replace(seen, serial=serial, screen=screen), True
+
+    def _value(self, value: object) -> object:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return self.data(value)
+        return [self._value(item) for item in value] if isinstance(value, list | tuple) else value
+
+    def _screen(self, screen: ScreenText) -> ScreenText:
+        width = max(screen.columns, *(len(line) for line in screen.lines), 1) if screen.lines else 1
+        cells = "".join(line.ljust(width) for line in screen.lines)
+        masked = cells
+        for value in self._values:
+            masked = masked.replace(value, MASK * len(value))
+        if masked == cells:
+            return screen
+        lines = tuple(masked[i * width : (i + 1) * width].rstrip() for i in range(len(screen.lines)))
+        runs = tuple(
+            (row, column, masked[row * width + column : row * width + column + len(text)])
+            for row, column, text in screen.highlighted
+        )
+        return replace(screen, lines=lines, highlighted=runs)

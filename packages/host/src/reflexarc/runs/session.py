@@ -1,0 +1,263 @@
+"""A session: one open machine with its senses, direct control, and runs."""
+
+from __future__ import annotations
+
+import secrets as random
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from reflexarc.errors import OffScriptError, OperationTimeoutError, PlaybookError, RunError
+from reflexarc.machine.frame import Frame
+from reflexarc.machine.keyboard import GuardedKeyboard
+from reflexarc.machine.lock import MachineLock
+from reflexarc.machine.machine import GuardedConsole, GuardedPower, GuardedScreen, Machine
+from reflexarc.observation import Observation, Phases
+from reflexarc.playbook import engine, stepping, waiting
+from reflexarc.playbook.events import Granted, Observed, Started, Touched
+from reflexarc.playbook.loader import load_data, load_file, load_text
+from reflexarc.playbook.model import Playbook
+from reflexarc.playbook.state import Reason, RunState, Stage
+from reflexarc.runs import secrets
+from reflexarc.runs.artifacts import RunFolder
+from reflexarc.runs.journal import Journal
+from reflexarc.runs.ledger import Ledger
+from reflexarc.runs.ownership import run_lock
+from reflexarc.runs.preflight import preflight, require
+from reflexarc.runs.replies import check_grant, check_variables
+from reflexarc.runs.run import Run
+from reflexarc.runs.runner import Listener, Runner
+from reflexarc.sensing.watcher import Watcher
+
+
+@dataclass
+class Session:
+    """One machine, open: `power`, `screen`, `keyboard` and `console` act on it, behind its guard.
+
+    runs: the folder of runs. at_end: called with the id of a run of this machine that has ended.
+    """
+
+    machine: Machine
+    watcher: Watcher
+    journal: Journal
+    phases: Phases
+    runs: Path
+    lock: MachineLock
+    at_end: Callable[[str], Awaitable[None]]
+    at_begin: Callable[[str], None]
+    _sent_at: float = field(default=float("-inf"))
+    _seen: Observation | None = None
+
+    def __post_init__(self) -> None:
+        self.machine.guard.before_sending = self._before_sending
+
+    @property
+    def name(self) -> str:
+        return self.machine.name
+
+    @property
+    def power(self) -> GuardedPower:
+        return self.machine.power
+
+    @property
+    def screen(self) -> GuardedScreen:
+        return self.machine.screen
+
+    @property
+    def keyboard(self) -> GuardedKeyboard:
+        return self.machine.keyboard
+
+    @property
+    def console(self) -> GuardedConsole:
+        return self.machine.console
+
+    async def observe(self) -> Observation:
+        """Look at the machine now: a reading of its own, taken after the call."""
+        return await self.watcher.fresh()
+
+    def frame_of(self, observation: Observation) -> Frame | None:
+        """The frame that a recent observation was read from."""
+        return self.watcher.frame_of(observation)
+
+    async def wait_for(
+        self, condition: object, *, timeout: float | None = None, hold_for: float | None = None
+    ) -> Observation:
+        """Wait until a condition of the playbook language holds, by the same rules as a step does.
+
+        condition: a phase, a list of phases (any of), or a mapping such as {"text": "login:"}. What the last
+        wait saw only counts again after a change where something was sent in between.
+
+        Raises OperationTimeoutError, and OffScriptError where the machine went elsewhere (a crash screen, a
+        settled screen that nobody awaits).
+        """
+        step = {"name": "wait_for", "wait_for": condition, "timeout": timeout, "hold_for": hold_for}
+        now = time.monotonic()
+        state = engine.start(self._started({"name": "wait_for", "steps": [step]}, now))
+        acted = self._seen is not None and self._sent_at > self._seen.at
+        state = stepping.enter(replace(state, sent_at=self._sent_at, seen=self._seen, acted=acted), 0, now)
+        seen = self.watcher.latest or await self.watcher.fresh()
+        if seen.at <= self._sent_at:
+            seen = await self.watcher.fresh()
+        while True:
+            now = time.monotonic()
+            state = engine.advance(state, Observed(now, seen))
+            if state.stage is not Stage.WAITING:
+                return self._waited(state, seen)
+            limit = max(0.0, waiting.next_deadline(state, seen) - now)
+            seen = await self.watcher.next(seen, limit) or seen
+
+    def _waited(self, state: RunState, seen: Observation) -> Observation:
+        held = state.escalation
+        if held is None:
+            self._seen = seen
+            return seen
+        wanted = ", ".join(held.expected) or "the awaited condition"
+        if held.reason is Reason.TIMEOUT:
+            raise OperationTimeoutError(
+                f"waited for {wanted} in vain; it shows {seen.phase}",
+                machine=self.name,
+                operation="wait_for",
+            )
+        raise OffScriptError(
+            f"waited for {wanted}, and it shows {seen.phase} ({held.reason}); look at it before you go on",
+            machine=self.name,
+            reason=held.reason,
+            phase=seen.phase,
+        )
+
+    def load(self, playbook: Path | str | Mapping[str, object]) -> Playbook:
+        """Load a playbook from a path, YAML or JSON text (several lines) or plain data."""
+        if isinstance(playbook, Path):
+            return load_file(playbook, self.phases)
+        if isinstance(playbook, str):
+            is_text = "\n" in playbook
+            return load_text(playbook, self.phases) if is_text else load_file(Path(playbook), self.phases)
+        return load_data(playbook, self.phases)
+
+    async def begin(
+        self,
+        playbook: Playbook | Path | str | Mapping[str, object],
+        *,
+        variables: Mapping[str, object] | None = None,
+        secret_values: Mapping[str, str] | None = None,
+        secret_references: Mapping[str, str] | None = None,
+        grant: Sequence[str] = (),
+        by: str = "api",
+        max_escalations: int = 20,
+        listener: Listener | None = None,
+    ) -> Run:
+        """Start a run: check everything, take the locks, write its start; `Run.drive` then goes on.
+
+        variables: values by name. secret_values: secrets by name, kept in memory only; secret_references say
+        where another process finds them again (`env:NAME`, `file:PATH`). grant: operation or class names that
+        a person authorises.
+
+        Raises PlaybookError, CapabilityError, MachineBusyError or SafetyError; nothing was sent then.
+        """
+        if not isinstance(playbook, Playbook):
+            playbook = self.load(playbook)
+        check_grant(grant)
+        references = dict(secret_references or {})
+        values = {name: secrets.resolve(name, ref) for name, ref in references.items()}
+        for name, value in (secret_values or {}).items():
+            values[name] = secrets.checked(name, value)
+            references.setdefault(name, "given by the caller")
+        given = _variables(playbook, variables or {}, values)
+        self.lock.acquire()
+        try:
+            self._refuse_second_run()
+            require(self.name, await preflight(self.machine, playbook.needs))
+            return self._start(playbook, given, references, values, grant, by, max_escalations, listener)
+        except BaseException:
+            self.lock.release()
+            raise
+
+    def _refuse_second_run(self) -> None:
+        """A run that is held or interrupted goes first: its machine is as it left it."""
+        for run in self.journal.runs(machine=self.name, open_only=True):
+            stands = "held" if run.stage == Stage.HELD else "interrupted"
+            raise RunError(
+                f"{self.name}: run {run.run_id} ({run.playbook}) is {stands} on this machine; "
+                f"`reflexarc runs {'reply' if stands == 'held' else 'resume'} {run.run_id}` goes on with it, "
+                f"`reflexarc runs abort {run.run_id}` ends it",
+                run_id=run.run_id,
+            )
+
+    def _start(
+        self,
+        playbook: Playbook,
+        variables: Mapping[str, object],
+        references: Mapping[str, str],
+        values: Mapping[str, str],
+        grant: Sequence[str],
+        by: str,
+        max_escalations: int,
+        listener: Listener | None,
+    ) -> Run:
+        run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.token_hex(3)}"
+        event = self._started(playbook.source, time.monotonic(), run_id)
+        event = replace(event, variables=variables, secrets=references, max_escalations=max_escalations)
+        RunFolder(self.runs, run_id)
+        ledger = Ledger.begin(self.journal, event)
+        if grant:
+            ledger.record(Granted(time.monotonic(), tuple(grant), by))
+        self.at_begin(run_id)
+        return self._run(ledger, values, listener)
+
+    def take_up(
+        self, run_id: str, *, secret_values: Mapping[str, str] | None = None, listener: Listener | None = None
+    ) -> Run:
+        """Go on with a run that no process drives, held or interrupted.
+
+        Raises RunError where it can't be, MachineBusyError where another process drives it.
+        """
+        ledger = Ledger.open(self.journal, run_id)
+        given = dict(secret_values or {})
+        values = {
+            name: given[name] if name in given else secrets.resolve(name, reference)
+            for name, reference in ledger.state.secrets.items()
+        }
+        run = self._run(ledger, values, listener)
+        ledger.take_up()
+        return run
+
+    def _run(self, ledger: Ledger, values: Mapping[str, str], listener: Listener | None) -> Run:
+        lock = run_lock(self.runs, ledger.state.run_id)
+        lock.acquire()
+        folder = RunFolder(self.runs, ledger.state.run_id)
+        runner = Runner(ledger, self.machine, self.watcher, folder, values, listener)
+        return Run(runner, self.lock, lock, self.at_end)
+
+    def _started(self, source: Mapping[str, object], at: float, run_id: str = "") -> Started:
+        guard = self.machine.guard
+        policy = guard.policy.agents if guard.agent else guard.policy.people
+        return Started(at, run_id, self.name, source, tuple(self.phases.values()), policy=tuple(policy))
+
+    def _before_sending(self, operation: str) -> None:
+        """Take the machine's lock; tell the runs that are held on this machine."""
+        self._sent_at = time.monotonic()
+        self.lock.acquire()
+        for run in self.journal.runs(machine=self.name, stage=Stage.HELD):
+            ledger = Ledger.open(self.journal, run.run_id)
+            ledger.record(Touched(time.monotonic(), operation, "a direct command"))
+
+
+def _variables(
+    playbook: Playbook, given: Mapping[str, object], secret_names: Mapping[str, str]
+) -> dict[str, object]:
+    """The values of the playbook's variables: what was given, over the defaults; never a secret."""
+    for name in given:
+        known = playbook.variables.get(name)
+        if known is None:
+            raise PlaybookError(
+                f"the playbook {playbook.name!r} has no variable {name!r}; "
+                f"it has {', '.join(playbook.variables) or 'none'}"
+            )
+        if known.secret:
+            raise PlaybookError(
+                f"{name!r} is a secret: give it with --secret {name}=env:VARIABLE, never with --var"
+            )
+    check_variables(playbook, {*given, *secret_names})
+    defaults = {v.name: v.default for v in playbook.variables.values() if not v.secret}
+    return {name: value for name, value in {**defaults, **given}.items() if value is not None}

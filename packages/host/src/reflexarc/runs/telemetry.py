@@ -1,0 +1,117 @@
+"""Telemetry of a run, read from its journal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from reflexarc.playbook import engine
+from reflexarc.playbook.events import Counted, Event, Replied, Resumed, Started
+from reflexarc.playbook.state import RunState, Stage
+
+# Rungs that ask a model; none of them is on the ladder unless somebody configures it.
+MODEL_RUNGS = frozenset({"vision"})
+
+_BUCKETS = {
+    Stage.WAITING: "waiting",
+    Stage.EXPECTING: "waiting",
+    Stage.VERIFYING: "acting",
+    Stage.FIRING: "acting",
+    Stage.ACTING: "acting",
+    Stage.IN_DOUBT: "acting",
+    Stage.HELD: "held",
+}
+
+
+@dataclass
+class StepTime:
+    """Seconds that one step took, by what the run did meanwhile."""
+
+    name: str
+    waiting: float = 0.0
+    acting: float = 0.0
+    held: float = 0.0
+
+
+@dataclass
+class Telemetry:
+    """What a run cost. reads: state reads by rung. cheap_share: reads resolved without a model ÷ all."""
+
+    seconds: float = 0.0
+    reads: Counter[str] = field(default_factory=Counter)
+    escalations: Counter[str] = field(default_factory=Counter)
+    replies: Counter[str] = field(default_factory=Counter)
+    retries: int = 0
+    steps: list[StepTime] = field(default_factory=list)
+
+    @property
+    def vision_calls(self) -> int:
+        return sum(count for rung, count in self.reads.items() if rung in MODEL_RUNGS)
+
+    @property
+    def cheap_share(self) -> float:
+        total = sum(self.reads.values())
+        resolved = total - self.reads["none"] - self.vision_calls
+        return resolved / total if total else 1.0
+
+    def as_dict(self) -> dict[str, object]:
+        """As JSON."""
+        return {
+            "seconds": round(self.seconds, 3),
+            "reads": dict(self.reads),
+            "cheap_resolves": sum(self.reads.values()) - self.reads["none"] - self.vision_calls,
+            "vision_calls": self.vision_calls,
+            "cheap_share": round(self.cheap_share, 4),
+            "escalations": dict(self.escalations),
+            "replies": dict(self.replies),
+            "retries": self.retries,
+            "steps": [
+                {
+                    "name": step.name,
+                    "waiting": round(step.waiting, 3),
+                    "acting": round(step.acting, 3),
+                    "held": round(step.held, 3),
+                }
+                for step in self.steps
+            ],
+        }
+
+
+def measure(events: Sequence[Event], walls: Sequence[float]) -> Telemetry:
+    """Add up a journal; walls are the wall-clock seconds of the events, so that a restart is bridged."""
+    found = Telemetry()
+    first = events[0]
+    if not isinstance(first, Started):
+        return found
+    state = engine.start(first)
+    for index, event in enumerate(events[1:], 1):
+        elapsed = 0.0 if isinstance(event, Resumed) else max(0.0, walls[index] - walls[index - 1])
+        _spend(found, state, elapsed)
+        after = engine.advance(state, event)
+        _tally(found, event, state, after)
+        state = after
+    found.seconds = sum(step.waiting + step.acting + step.held for step in found.steps)
+    return found
+
+
+def _spend(found: Telemetry, state: RunState, elapsed: float) -> None:
+    bucket = _BUCKETS.get(state.stage)
+    if bucket is None:
+        return
+    step = next((step for step in found.steps if step.name == state.step.name), None)
+    if step is None:
+        step = StepTime(state.step.name)
+        found.steps.append(step)
+    setattr(step, bucket, getattr(step, bucket) + elapsed)
+
+
+def _tally(found: Telemetry, event: Event, before: RunState, after: RunState) -> None:
+    if isinstance(event, Counted):
+        found.reads.update(event.reads)
+    elif isinstance(event, Replied):
+        found.replies[event.kind] += 1
+    if after.attempts > before.attempts and after.stage is Stage.FIRING:
+        found.retries += 1
+    if after.escalations > before.escalations and after.escalation is not None:
+        found.escalations[after.escalation.reason] += 1

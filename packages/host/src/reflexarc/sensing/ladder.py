@@ -1,0 +1,94 @@
+"""The sensing ladder: the cheapest and most authoritative sensor first; each answers or passes.
+
+It has no clock and does no I/O. The order: power, signal, serial (only where there is no frame), unchanged,
+text; then the phase is unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reflexarc.machine.capabilities import PowerState
+from reflexarc.machine.frame import Frame
+from reflexarc.observation import UNKNOWN, Observation
+from reflexarc.sensing.power import read_power
+from reflexarc.sensing.recogniser import Recognisers
+from reflexarc.sensing.serial import plain, read_serial
+from reflexarc.sensing.signal import read_signal
+from reflexarc.sensing.text import Reading, TextRung
+from reflexarc.sensing.unchanged import Stillness, read_unchanged
+from reflexarc.sensing.verdict import Answer
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of a machine at one moment, None where it has no such sensor or nothing came yet.
+
+    at: seconds of `time.monotonic()`. serial: the newest text of the serial console, as it came.
+    serial_end: how many characters ever came.
+    """
+
+    at: float
+    power: PowerState | None = None
+    frame: Frame | None = None
+    serial: str = ""
+    serial_end: int = 0
+
+
+class Ladder:
+    """Concludes the phase of one machine from its evidence, in the order it came."""
+
+    def __init__(self, recognisers: Recognisers) -> None:
+        self.recognisers = recognisers
+        self._text = TextRung(recognisers)
+        self._stillness = Stillness(self._text)
+        self._classified: Observation | None = None
+        self._without_picture: object = None
+        self._changed_at = 0.0
+        self._serial = ("", "")
+
+    def read(self, evidence: Evidence) -> Observation:
+        """Conclude what the machine shows; always answers, with the phase `unknown` where no rung does."""
+        if evidence.serial is not self._serial[0]:
+            self._serial = (evidence.serial, plain(evidence.serial))
+        off = read_power(evidence.power)
+        frame = None if off else evidence.frame
+        if frame and frame.signal:
+            return self._look(evidence, frame)
+        answer = off or read_signal(frame) or read_serial(self.recognisers, self._serial[1])
+        state = (evidence.power, frame is None, evidence.serial_end)
+        if state != self._without_picture:
+            self._without_picture = state
+            self._changed_at = evidence.at
+        self._stillness.forget()
+        return self._observe(evidence, Reading(answer, None), frame)
+
+    def _look(self, evidence: Evidence, frame: Frame) -> Observation:
+        still = self._stillness.see(frame)
+        self._changed_at = self._stillness.changed_at
+        self._without_picture = None
+        repeated = read_unchanged(self._classified) if still else None
+        if repeated:
+            return self._observe(evidence, Reading(repeated, repeated.screen), frame)
+        reading = self._text.read(frame)
+        self._stillness.cursor_is_in(self._text.cursor_cell(reading.screen))
+        self._classified = self._observe(evidence, reading, frame)
+        return self._classified
+
+    def _observe(self, evidence: Evidence, reading: Reading, frame: Frame | None) -> Observation:
+        answer = reading.answer or Answer(UNKNOWN, reading.confidence, "none")
+        repeats = self._classified if answer.rung == "unchanged" else None
+        return Observation(
+            phase=answer.phase,
+            confidence=answer.confidence,
+            rung=answer.rung,
+            origin=repeats.origin if repeats else answer.rung,
+            complete=answer.complete,
+            at=frame.captured if frame else evidence.at,
+            changed_at=self._changed_at,
+            screen=reading.screen,
+            serial=self._serial[1],
+            serial_end=evidence.serial_end,
+            frame=frame.number if frame else None,
+            guess=reading.guess,
+        )

@@ -1,0 +1,73 @@
+"""Recognisers: which evidence makes which phase. Pure; `recognise` reads them from files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from reflexarc.observation import Phase, Phases, ScreenText
+from reflexarc.sensing.evidence import Evidence, Page
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A phase for which a page speaks, and how surely."""
+
+    phase: str
+    confidence: float
+    complete: bool
+
+
+@dataclass(frozen=True)
+class Recogniser:
+    """Evidence for one phase: all of `evidence` and none of `unless`, on a screen or on a serial console.
+
+    The first piece of evidence is what the phase is named by: without it nothing speaks for the phase.
+    confidence: how sure it is when that holds; the surest recogniser wins.
+    complete: what must hold besides for the evidence to be complete (a half-drawn menu's is not).
+    """
+
+    phase: str
+    evidence: tuple[Evidence, ...]
+    unless: tuple[Evidence, ...] = ()
+    complete: tuple[Evidence, ...] = ()
+    confidence: float = 0.95
+    serial: bool = False
+
+    def judge(self, page: Page) -> Verdict | None:
+        """What the page says about the phase, None where nothing speaks for it or something against it."""
+        first, *rest = self.evidence
+        if not first.holds(page) or any(part.holds(page) for part in self.unless):
+            return None
+        share = (1 + sum(part.holds(page) for part in rest)) / len(self.evidence)
+        complete = share == 1 and all(part.holds(page) for part in self.complete)
+        # Evidence found in part stays below every threshold, however sure the whole would be.
+        return Verdict(self.phase, self.confidence * (1.0 if share == 1 else 0.75 * share), complete)
+
+
+class Recognisers:
+    """All phases that are known, and the recognisers for them."""
+
+    def __init__(self, phases: Iterable[Phase], recognisers: Iterable[Recogniser]) -> None:
+        self.phases = Phases(phases)
+        self._all = tuple(recognisers)
+
+    def of_screen(self, screen: ScreenText) -> Verdict | None:
+        """The likeliest phase of a screen's text; its confidence is lowered by what could not be read."""
+        best = self._best(Page(screen), serial=False)
+        if best is None:
+            return None
+        readable = screen.confidence
+        return Verdict(best.phase, best.confidence * readable, best.complete and readable >= 0.9)
+
+    def of_serial(self, text: str) -> Verdict | None:
+        """The likeliest phase by the text of a serial console, control sequences taken out."""
+        return self._best(Page(ScreenText(tuple(text.split("\n")))), serial=True)
+
+    def _best(self, page: Page, *, serial: bool) -> Verdict | None:
+        verdicts = (one.judge(page) for one in self._all if one.serial is serial)
+        return max(
+            (verdict for verdict in verdicts if verdict),
+            key=lambda verdict: (verdict.confidence, verdict.complete),
+            default=None,
+        )

@@ -1,0 +1,75 @@
+"""The text rung: the exact reader of consoles, and the recognisers of phases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from reflexarc.machine.frame import Frame, Pixels
+from reflexarc.machine.geometry import Rect
+from reflexarc.observation import ScreenText
+from reflexarc.sensing.console import ConsoleReader
+from reflexarc.sensing.recogniser import Recognisers
+from reflexarc.sensing.unchanged import MAX_CURSOR, changed_box
+from reflexarc.sensing.verdict import Answer
+
+THRESHOLD = 0.8
+_CURSOR_SAMPLES = 15  # how many of every 8th pixel each way the largest cursor can cover
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the rung made of a frame: its answer if sure enough, the text read, and its best guess."""
+
+    answer: Answer | None
+    screen: ScreenText | None
+    guess: str | None = None
+    confidence: float = 0.0
+
+
+class TextRung:
+    """Reads the frames of one screen in their order."""
+
+    def __init__(self, recognisers: Recognisers) -> None:
+        self._recognisers = recognisers
+        self._reader = ConsoleReader()
+
+    def read(self, frame: Frame) -> Reading:
+        """Read a frame and tell the phase its text speaks for; an empty screen is `blank`."""
+        screen = self._reader.read(frame)
+        if _is_empty(screen, frame.pixels):
+            return Reading(Answer("blank", 1.0, "text", complete=True, screen=screen), screen)
+        found = self._recognisers.of_screen(screen) if screen else None
+        if found is None:
+            return Reading(None, screen)
+        if found.confidence < THRESHOLD:
+            return Reading(None, screen, found.phase, found.confidence)
+        # That the guest shows no picture is told by words, but it is the signal that is missing.
+        rung = "signal" if found.phase == "no_signal" else "text"
+        return Reading(Answer(found.phase, found.confidence, rung, found.complete, screen), screen)
+
+    def cell_at(self, x: int, y: int) -> Rect | None:
+        """The character cell at a pixel of the frame read last, None where that was no text console."""
+        return self._reader.cell_at(x, y)
+
+    def cursor_cell(self, screen: ScreenText | None) -> Rect | None:
+        """The pixels of the cursor of what was read last."""
+        return self._reader.cell(*screen.cursor) if screen and screen.cursor else None
+
+
+def _is_empty(screen: ScreenText | None, pixels: Pixels) -> bool:
+    """Tell whether a picture shows nothing; a cursor of an unusual shape may have been read as a symbol."""
+    shown = screen.text.strip() if screen else ""
+    if screen is not None and not shown:
+        return True
+    return all(character >= "\u2000" for character in shown) and is_blank(pixels)
+
+
+def is_blank(pixels: Pixels) -> bool:
+    """Tell whether a picture has one colour, but for a text cursor."""
+    paper = pixels[-1, -1]
+    if np.count_nonzero(pixels[::8, ::8] != paper) > _CURSOR_SAMPLES:
+        return False
+    box = changed_box(pixels, np.broadcast_to(paper, pixels.shape))
+    return box is None or (box.width <= MAX_CURSOR.width and box.height <= MAX_CURSOR.height)

@@ -1,0 +1,175 @@
+"""Watching a machine: the I/O around the ladder. Newest evidence wins; there is no backlog."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from reflexarc.errors import CapabilityError
+from reflexarc.machine.capabilities import Capabilities, Console, Power, PowerState, Screen
+from reflexarc.machine.frame import Frame
+from reflexarc.observation import Observation
+from reflexarc.sensing.ladder import Evidence, Ladder
+from reflexarc.sensing.serial import KEPT
+
+POWER_INTERVAL = 0.5
+KEPT_FRAMES = 8
+
+
+class Watcher:
+    """Watches one machine while its context is open: frames and serial text as they come, power at 2 Hz.
+
+    latest: the newest observation, None before the first. reads: how many readings each rung decided.
+    An error of a device ends the watching; `next` and `fresh` raise it from then on.
+    """
+
+    def __init__(self, capabilities: Capabilities, ladder: Ladder, machine: str) -> None:
+        self.latest: Observation | None = None
+        self.reads: Counter[str] = Counter()
+        self._capabilities = capabilities
+        self._ladder = ladder
+        self._machine = machine
+        self._power: PowerState | None = None
+        self._frame: Frame | None = None
+        self._frames: OrderedDict[int, Frame] = OrderedDict()
+        self._serial = ""
+        self._serial_end = 0
+        self._news = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._asking_power = asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        sources = self._capabilities
+        if sources.power:
+            self._start(partial(self._watch_power, sources.power))
+        if sources.screen:
+            self._start(partial(self._watch_screen, sources.screen))
+        if sources.console:
+            self._start(partial(self._watch_console, sources.console))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def next(self, after: Observation | None, timeout: float | None) -> Observation | None:
+        """The newest observation that is not `after`, at once or as soon as there is one; None on timeout.
+
+        Raises the MachineError with which a device ended the watching.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    if self._failure:
+                        raise self._failure
+                    if self.latest is not None and self.latest is not after:
+                        return self.latest
+                    await self._news.wait()
+        except TimeoutError:
+            return None
+
+    async def fresh(self) -> Observation:
+        """Observe on evidence taken after this call: the power state and, unless it is off, a screenshot.
+
+        Raises MachineError where a device fails; CapabilityError where there is neither power nor screen.
+        """
+        if self._failure:
+            raise self._failure
+        power, screen = self._capabilities.power, self._capabilities.screen
+        if power is None and screen is None:
+            raise CapabilityError(
+                "there is neither a screen nor a power state to look at; add a driver that has one",
+                machine=self._machine,
+                operation="observe.frames",
+            )
+        if power and await self._ask_power(power) is PowerState.OFF:
+            return self._observe()
+        if screen:
+            self._take(await screen.screenshot())
+        return self._observe()
+
+    def frame_of(self, observation: Observation) -> Frame | None:
+        """The frame an observation was made on, None where there was none or it is no longer kept."""
+        return None if observation.frame is None else self._frames.get(observation.frame)
+
+    def _start(self, watch: Callable[[], Awaitable[None]]) -> None:
+        self._tasks.append(asyncio.create_task(self._guarded(watch)))
+
+    async def _guarded(self, watch: Callable[[], Awaitable[None]]) -> None:
+        """Keep what ends the watching, a mistake of ours included, for those who wait for news."""
+        try:
+            await watch()
+        except Exception as error:  # noqa: BLE001  # next() and fresh() raise it
+            self._failure = self._failure or error
+            self._tell()
+            for task in self._tasks:
+                if task is not asyncio.current_task():
+                    task.cancel()
+
+    async def _watch_screen(self, screen: Screen) -> None:
+        async for frame in screen.frames():
+            self._take(frame)
+            self._observe()
+
+    async def _watch_console(self, console: Console) -> None:
+        while True:
+            text = await console.read()
+            self._serial = (self._serial + text)[-KEPT:]
+            self._serial_end += len(text)
+            self._observe()
+
+    async def _watch_power(self, power: Power) -> None:
+        while True:
+            before = self._power
+            state = await self._ask_power(power)
+            if before is PowerState.OFF and state is not before and self._capabilities.screen:
+                self._take(await self._capabilities.screen.screenshot())
+            if state is not before:
+                self._observe()
+            await asyncio.sleep(POWER_INTERVAL)
+
+    async def _ask_power(self, power: Power) -> PowerState:
+        async with self._asking_power:
+            state = await power.state()
+            if self._power is PowerState.OFF and state is not PowerState.OFF:
+                # What the machine showed and said before it was off is no evidence of this boot.
+                self._frame = None
+                self._serial = ""
+            self._power = state
+            return state
+
+    def _take(self, frame: Frame) -> None:
+        if self._frame is not None and frame.number < self._frame.number:
+            return
+        self._frame = frame
+        self._frames[frame.number] = frame
+        self._frames.move_to_end(frame.number)
+        while len(self._frames) > KEPT_FRAMES:
+            self._frames.popitem(last=False)
+
+    def _observe(self) -> Observation:
+        evidence = Evidence(
+            at=time.monotonic(),
+            power=self._power,
+            frame=self._frame,
+            serial=self._serial,
+            serial_end=self._serial_end,
+        )
+        observation = self._ladder.read(evidence)
+        self.latest = observation
+        self.reads[observation.rung] += 1
+        self._tell()
+        return observation
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()

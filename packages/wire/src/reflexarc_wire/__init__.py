@@ -1,0 +1,1 @@
+"""The protocol between the host and the in-guest agent (no messages yet)."""
