@@ -20,7 +20,6 @@ from reflexarc.playbook.events import (
     Counted,
     Doubted,
     Event,
-    Framed,
     Granted,
     Intended,
     Looked,
@@ -28,13 +27,14 @@ from reflexarc.playbook.events import (
     Observed,
     Replied,
     Resumed,
+    Shown,
     Started,
     Touched,
     Verified,
 )
 from reflexarc.playbook.loader import load_data, load_steps
 from reflexarc.playbook.model import Step
-from reflexarc.playbook.state import FrameRef, Outcome, Reason, RunState, Stage, Visit
+from reflexarc.playbook.state import Outcome, Reason, RunState, Stage, Visit
 
 VERIFY_TIMEOUT = 30.0
 
@@ -142,7 +142,7 @@ def _at_work(state: RunState, event: Observed | Verified | Looked | Intended | A
 
 
 _Order: TypeAlias = (
-    Granted | Lost | Resumed | Doubted | Framed | Replied | Touched | Aborted | Started | Counted
+    Granted | Lost | Resumed | Doubted | Shown | Replied | Touched | Aborted | Started | Counted
 )
 
 
@@ -156,8 +156,8 @@ def _ordered(state: RunState, event: _Order) -> RunState:
             return _resumed(state, event.at)
         case Doubted():
             return stepping.escalate(state, Reason.INTERRUPTED, event.at, None, detail=event.detail)
-        case Framed():
-            return _framed(state, event)
+        case Shown():
+            return _shown(state, event)
         case Replied():
             return _replied(state, event)
         case Touched():
@@ -321,11 +321,11 @@ def _resumed(state: RunState, at: float) -> RunState:
     return state
 
 
-def _framed(state: RunState, event: Framed) -> RunState:
-    if state.escalation is None:
+def _shown(state: RunState, event: Shown) -> RunState:
+    if state.stage is not Stage.HELD or state.escalation is None:
         return state
-    frame = FrameRef(event.ref, event.width, event.height)
-    return replace(state, escalation=replace(state.escalation, frame=frame))
+    shown = replace(state.escalation, text=event.text[-stepping.MAX_TEXT :], frame=event.frame)
+    return replace(state, escalation=shown)
 
 
 def _replied(state: RunState, event: Replied) -> RunState:

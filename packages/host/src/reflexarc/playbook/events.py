@@ -10,6 +10,15 @@ from reflexarc.observation import Observation, Phase
 
 
 @dataclass(frozen=True)
+class FrameRef:
+    """A stored frame: its file in the run's folder, and its size in pixels."""
+
+    ref: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
 class Started:
     """The run begins. policy: operation and class names that the machine's owner allows to the caller.
 
@@ -106,13 +115,12 @@ class Looked:
 
 
 @dataclass(frozen=True)
-class Framed:
-    """The frame of the open escalation was stored."""
+class Shown:
+    """What the machine shows once the run is held: text, and the stored frame where one may be kept."""
 
     at: float
-    ref: str
-    width: int
-    height: int
+    text: str
+    frame: FrameRef | None = None
 
 
 @dataclass(frozen=True)
@@ -167,7 +175,7 @@ Event: TypeAlias = (
     | Resumed
     | Doubted
     | Looked
-    | Framed
+    | Shown
     | Replied
     | Touched
     | Aborted
@@ -176,7 +184,7 @@ Event: TypeAlias = (
 EVENTS: Mapping[str, type[Event]] = {
     kind.__name__.lower(): kind
     for kind in (
-        Started, Granted, Observed, Verified, Intended, Acted, Lost, Resumed, Doubted, Looked, Framed,
+        Started, Granted, Observed, Verified, Intended, Acted, Lost, Resumed, Doubted, Looked, Shown,
         Replied, Touched, Aborted, Counted,
     )
 }  # fmt: skip

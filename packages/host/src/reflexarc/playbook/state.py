@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from reflexarc.observation import Observation, Phases
+from reflexarc.playbook.events import FrameRef
 from reflexarc.playbook.model import Playbook, Step
 
 
@@ -56,15 +57,6 @@ class Visit:
 
 
 @dataclass(frozen=True)
-class FrameRef:
-    """Where the frame of an escalation is kept, relative to the run's folder."""
-
-    ref: str
-    width: int
-    height: int
-
-
-@dataclass(frozen=True)
 class Escalation:
     """What a held run says. detail: the device's or the rule's own words."""
 
@@ -79,7 +71,6 @@ class Escalation:
     confidence: float = 0.0
     rung: str = ""
     text: str = ""
-    frame_number: int | None = None
     frame: FrameRef | None = None
     history: tuple[Visit, ...] = ()
 

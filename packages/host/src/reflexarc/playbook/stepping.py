@@ -127,7 +127,6 @@ def escalate(
         confidence=seen.confidence if seen else 0.0,
         rung=(seen.origin or seen.rung) if seen else "none",
         text=seen.text[-MAX_TEXT:] if seen else "",
-        frame_number=seen.frame if seen else None,
         history=state.history[-MAX_HISTORY:],
     )
     return replace(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import unicodedata
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -16,8 +15,9 @@ from reflexarc.playbook.state import RunState
 from reflexarc.playbook.template import names_in, render
 from reflexarc.sensing.watcher import Watcher
 
-STILL = 0.3
-STILL_AT_MOST = 3.0
+# Programs that ask for a password throw away what was typed before they had switched the echo off, which is
+# just after they printed the prompt; and what isn't echoed can't be read back.
+STILL, STILL_AT_MOST = 0.3, 3.0
 
 
 @dataclass(frozen=True)
@@ -89,22 +89,11 @@ class Performer:
             raise PlaybookError("a value from the screen holds control characters; it is not typed")
         secret = bool(args.get("secret")) or bool(roots & set(self.secrets))
         if secret:
-            await self._until_still()
+            await self.watcher.still(STILL, at_most=STILL_AT_MOST)
         await self.machine.keyboard.type(text, secret=secret)
         if args.get("enter"):
             await self.machine.keyboard.press("enter")
         return Performed()
-
-    async def _until_still(self) -> None:
-        """Wait until the screen has been still for a moment, at most a few.
-
-        Programs that ask for a password throw away what was typed before they had switched the echo off, which
-        is just after they printed the prompt; and what isn't echoed can't be read back.
-        """
-        deadline = time.monotonic() + STILL_AT_MOST
-        seen = self.watcher.latest
-        while seen is not None and (now := time.monotonic()) < min(seen.changed_at + STILL, deadline):
-            seen = await self.watcher.next(seen, min(seen.changed_at + STILL, deadline) - now) or seen
 
     async def _shutdown(self, state: RunState) -> Performed:
         timeout = state.step.args.get("timeout")

@@ -16,11 +16,12 @@ from reflexarc.playbook.events import (
     Acted,
     Counted,
     Event,
-    Framed,
+    FrameRef,
     Intended,
     Looked,
     Lost,
     Observed,
+    Shown,
     Verified,
 )
 from reflexarc.playbook.state import RunState, Stage
@@ -30,6 +31,7 @@ from reflexarc.runs.performing import Performed, Performer
 from reflexarc.runs.secrets import Redactor
 from reflexarc.sensing.watcher import Watcher
 
+STILL, STILL_AT_MOST = 0.15, 0.6
 # An unmoving machine is looked at again after this long even if no deadline is near.
 LONGEST_WATCH = 5.0
 
@@ -72,6 +74,7 @@ class Runner:
         while True:
             next_effect = engine.effect(self.state)
             if isinstance(next_effect, engine.Hold | engine.Finish):
+                await self._show_hold()
                 self._count()
                 return self.state
             try:
@@ -83,10 +86,10 @@ class Runner:
         match next_effect:
             case engine.Verify():
                 seen = self._redacted(await self.watcher.fresh())
-                self._record(Verified(time.monotonic(), seen), seen)
+                self._record(Verified(time.monotonic(), seen))
             case engine.Look():
                 seen = self._redacted(await self.watcher.fresh())
-                self._record(Looked(time.monotonic(), seen), seen)
+                self._record(Looked(time.monotonic(), seen))
             case engine.Act():
                 await self._act()
             case _:
@@ -105,7 +108,7 @@ class Runner:
             newest = later or self._last or await self._present()
         self._last = newest
         seen = self._redacted(newest)
-        self._record(Observed(time.monotonic(), seen), seen)
+        self._record(Observed(time.monotonic(), seen))
 
     async def _present(self) -> Observation:
         """What is seen now; only evidence from after the last act counts, and a still screen pushes none."""
@@ -138,19 +141,16 @@ class Runner:
                 fatal=performed.fatal,
                 result=self._redactor.data(performed.result),
                 serial_end=latest.serial_end if latest is not None else 0,
-            ),
-            latest,
+            )
         )
 
-    def _record(self, event: Event, seen: Observation | None = None) -> bool:
+    def _record(self, event: Event) -> bool:
         before = self.state
         if not self.ledger.record(event):
             return False
         if self.state.index != before.index or self.state.stage in (Stage.HELD, Stage.ENDED):
             self._count()
         self._tell(event)
-        if self.state.stage is Stage.HELD and before.stage is not Stage.HELD:
-            self._store_escalation(seen or self._last)
         return True
 
     def _tell(self, event: Event) -> None:
@@ -178,12 +178,20 @@ class Runner:
             return ""
         return self.folder.store(frame, f"frame-{seen.frame}")
 
-    def _store_escalation(self, seen: Observation | None) -> None:
-        if seen is None:
+    async def _show_hold(self) -> None:
+        """Add to a new escalation what the machine shows, once that stands still or a moment has passed.
+
+        A frame that was judged in the middle of a change can be half drawn.
+        """
+        held = self.state.escalation
+        if held is None or held.frame is not None:
             return
-        ref = self._store(seen)
-        frame = self.watcher.frame_of(seen)
-        if ref and frame is not None:
-            event = Framed(time.monotonic(), ref, frame.width, frame.height)
-            if self.ledger.record(event):
-                self._tell(event)
+        try:
+            await self.watcher.still(STILL, at_most=STILL_AT_MOST)
+            seen = await self.watcher.fresh()
+        except MachineError:
+            return
+        clean = self._redacted(seen)
+        frame, ref = self.watcher.frame_of(seen), self._store(seen)
+        kept = FrameRef(ref, frame.width, frame.height) if frame is not None and ref else None
+        self._record(Shown(time.monotonic(), clean.text, kept))

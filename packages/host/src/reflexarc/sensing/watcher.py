@@ -97,6 +97,13 @@ class Watcher:
             self._take(await screen.screenshot())
         return self._observe()
 
+    async def still(self, seconds: float, *, at_most: float) -> None:
+        """Return once the screen has been still for so many seconds, or after `at_most`."""
+        deadline = time.monotonic() + at_most
+        seen = self.latest
+        while seen is not None and (now := time.monotonic()) < min(seen.changed_at + seconds, deadline):
+            seen = await self.next(seen, min(seen.changed_at + seconds, deadline) - now) or seen
+
     def frame_of(self, observation: Observation) -> Frame | None:
         """The frame an observation was made on, None where there was none or it is no longer kept."""
         return None if observation.frame is None else self._frames.get(observation.frame)
