@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from reflexarc.cli.options import call, entry_of, inventory_option
+from reflexarc.cli.options import call, entry_of, inventory_option, machine_argument
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import open_session
 from reflexarc.machine import keys
@@ -30,7 +30,7 @@ yes_option = click.option("--yes", is_flag=True, help="Authorise what is destruc
 
 
 @click.command()
-@click.argument("machine")
+@machine_argument
 @click.argument("chord")
 @click.option("--times", default=1, show_default=True, type=click.IntRange(1, 200))
 @yes_option
@@ -46,7 +46,7 @@ def key(machine: str, chord: str, times: int, yes: bool, inventory: Path | None)
 
 
 @click.command("type")
-@click.argument("machine")
+@machine_argument
 @click.argument("text", required=False)
 @click.option("--secret", help="Type a secret instead: env:NAME or file:PATH.")
 @click.option("--enter", is_flag=True, help="Press Enter after it.")
@@ -68,7 +68,7 @@ def type_text(
 
 
 @click.command()
-@click.argument("machine")
+@machine_argument
 @click.argument("act", type=click.Choice(list(_POWER)))
 @yes_option
 @inventory_option

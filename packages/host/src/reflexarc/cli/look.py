@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from reflexarc.cli.options import call, entry_of, inventory_option, json_option
+from reflexarc.cli.options import call, entry_of, inventory_option, json_option, machine_argument
 from reflexarc.cli.text import dump, printable
 from reflexarc.errors import ConfigError
 from reflexarc.inventory.entries import Entry
@@ -16,7 +16,7 @@ from reflexarc.observation import Observation
 
 
 @click.command()
-@click.argument("machine")
+@machine_argument
 @inventory_option
 @json_option
 @click.option("--image", type=click.Path(path_type=Path, dir_okay=False), help="Also save the frame as PNG.")
@@ -69,7 +69,7 @@ def _as_dict(machine: str, seen: Observation, frame: Frame | None, source: str) 
 
 
 @click.command()
-@click.argument("machine")
+@machine_argument
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @inventory_option
 def screenshot(machine: str, file: Path, inventory: Path | None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from reflexarc.cli.options import entry_of, inventory_option, json_option
+from reflexarc.cli.options import entry_of, inventory_option, json_option, machine_argument
 from reflexarc.cli.text import dump
 from reflexarc.inventory import entries, opening
 
@@ -46,7 +46,7 @@ def _row(entry: entries.Entry) -> dict[str, object]:
 
 
 @machines.command()
-@click.argument("machine")
+@machine_argument
 @inventory_option
 def start(machine: str, inventory: Path | None) -> None:
     """Start a virtual machine, switched off; it stays until `machines stop`."""
@@ -55,7 +55,7 @@ def start(machine: str, inventory: Path | None) -> None:
 
 
 @machines.command()
-@click.argument("machine")
+@machine_argument
 @inventory_option
 @click.option("--yes", is_flag=True, help="Stop it even while a run is held on it.")
 def stop(machine: str, inventory: Path | None, yes: bool) -> None:

@@ -17,23 +17,29 @@ _COMMANDS = {
     "run": "run a playbook on one or more machines",
     "runs": "list, show, answer, resume and abort runs",
     "machines": "list machines, start and stop virtual ones",
+    "init": "write a first inventory",
     "observe": "say what phase a machine is in, and what its screen reads",
+    "watch": "say each phase as a machine enters it",
     "screenshot": "save what a machine shows as PNG",
     "key": "press a key or a chord",
     "type": "type a text",
     "power": "ask or change the power",
     "demo": "build a small machine and drive it from power-on to a shell",
+    "completions": "print the completion script of a shell",
 }
 _MODULES = {
     "run": "run",
     "runs": "runs",
     "machines": "machines",
+    "init": "init",
     "observe": "look",
+    "watch": "watch",
     "screenshot": "look",
     "key": "control",
     "type": "control",
     "power": "control",
     "demo": "demo",
+    "completions": "completions",
 }
 _FUNCTIONS = {"type": "type_text", "run": "run_playbook"}
 
@@ -52,7 +58,7 @@ def _guarded(arguments: list[str]) -> int:
     from reflexarc.errors import ConfigError, JournalError, PlaybookError, ReflexarcError
 
     try:
-        result = _group()(arguments, standalone_mode=False)
+        result = _group()(arguments, prog_name="reflexarc", standalone_mode=False)
     except click.exceptions.Abort:
         return EXIT_INTERRUPTED
     except click.ClickException as error:

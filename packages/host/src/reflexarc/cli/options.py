@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from reflexarc.errors import ConfigError
 from reflexarc.inventory import entries
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -18,6 +19,17 @@ inventory_option: Callable[[F], F] = click.option(
     type=click.Path(path_type=Path),
     help="Inventory file (default: ./reflexarc.toml, else the user's own).",
 )
+
+
+def _names(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+    """The machines of the inventory that a word could become; none where it can't be read."""
+    try:
+        return [name for name in entries.load().machines if name.startswith(begun)]
+    except ConfigError:
+        return []
+
+
+machine_argument: Callable[[F], F] = click.argument("machine", shell_complete=_names)
 json_option: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

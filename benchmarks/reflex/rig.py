@@ -1,0 +1,169 @@
+"""What all peers share: the guest's answers with their times, a VM, and a watching process told when to wait."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks.reflex.guest import MEMORY_MIB, StimulusGuest
+
+START_TIMEOUT = 90.0
+TRIAL_TIMEOUT = 60.0
+
+
+class Absent(Exception):
+    """A peer that can't take part; the text says why."""
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """One trial: seconds from the drawn menu to Enter, None where none came; keys that should not have come."""
+
+    seconds: float | None
+    wrong: int
+
+
+class Wait(Protocol):
+    """Makes the peer wait for the next menu; returns when it has been told to."""
+
+    async def __call__(self) -> None: ...
+
+
+class Peer(Protocol):
+    """One that watches a screen and presses Enter."""
+
+    name: str
+
+    def version(self) -> str:
+        """Its version; raises Absent where it is not installed."""
+        ...
+
+    def watch(self, guest: StimulusGuest, folder: Path) -> AbstractAsyncContextManager[Wait]:
+        """Start a VM of its own with the guest in an empty folder, and the peer that watches it."""
+        ...
+
+
+class Stimulus:
+    """The second serial port of a running guest."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def connect(cls, path: Path) -> Stimulus:
+        """Connect as soon as QEMU listens, and return when the guest is ready."""
+        async with asyncio.timeout(START_TIMEOUT):
+            while True:
+                with suppress(OSError):
+                    stimulus = cls(*await asyncio.open_unix_connection(path))
+                    break
+                await asyncio.sleep(0.02)
+            while await stimulus._reader.readexactly(1) != b"R":
+                pass
+        return stimulus
+
+    async def trial(self, delay: float) -> Reaction:
+        """Have the menu shown after `delay` seconds and return how it was answered."""
+        wrong = 0
+        shown = float("nan")
+        self._writer.write(b"%.3f\n" % delay)
+        async with asyncio.timeout(TRIAL_TIMEOUT):
+            while True:
+                word = await self._reader.readexactly(1)
+                now = time.perf_counter()
+                if word == b"M":
+                    shown = now
+                elif word == b"K":
+                    return Reaction(now - shown, wrong)
+                elif word == b"T":
+                    return Reaction(None, wrong)
+                else:
+                    wrong += 1
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@asynccontextmanager
+async def process(arguments: Sequence[str], folder: Path, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a program in `folder`, its errors in `folder`/log; it and its children end with the context."""
+    with open(folder / "log", "ab") as log:
+        started = await asyncio.create_subprocess_exec(
+            *arguments,
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        yield started
+    finally:
+        for number, patience in ((signal.SIGTERM, 5.0), (signal.SIGKILL, None)):
+            with suppress(ProcessLookupError):
+                os.killpg(started.pid, number)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    await started.wait()
+
+
+@asynccontextmanager
+async def vm(guest: StimulusGuest, folder: Path, *display: str) -> AsyncIterator[Path]:
+    """Run a VM under emulation with that display; yield the path of its QMP socket."""
+    monitor = folder / "qmp"
+    arguments = [
+        str(guest.qemu(folder)), "-nodefaults", "-accel", "tcg", "-m", str(MEMORY_MIB), "-vga", "std",
+        *display, "-serial", "null", "-qmp", f"unix:{monitor},server=on,wait=off",
+    ]  # fmt: skip
+    async with process(arguments, folder):
+        yield monitor
+
+
+class Told:
+    """A watching program that reads `wait` lines and answers each with `waiting` once it does."""
+
+    def __init__(self, program: asyncio.subprocess.Process) -> None:
+        self._program = program
+
+    async def __call__(self) -> None:
+        assert self._program.stdin is not None
+        assert self._program.stdout is not None
+        self._program.stdin.write(b"wait\n")
+        async with asyncio.timeout(START_TIMEOUT):
+            while (line := await self._program.stdout.readline()) != b"waiting\n":
+                if not line:
+                    raise Absent("its watching process has ended")
+
+
+def free_display() -> int:
+    """The number of a VNC display on loopback that nobody has."""
+    for number in range(70, 100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", 5900 + number))
+            return number
+    raise Absent("there is no free VNC display")
+
+
+async def execute(monitor: Path, command: str, **arguments: object) -> None:
+    """Run one QMP command over a connection of its own."""
+    reader, writer = await asyncio.open_unix_connection(monitor)
+    try:
+        await reader.readline()
+        for request in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
+            writer.write(json.dumps(request).encode() + b"\n")
+            while "event" in (answer := json.loads(await reader.readline())):
+                pass
+            assert "return" in answer, answer
+    finally:
+        writer.close()

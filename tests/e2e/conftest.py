@@ -1,0 +1,48 @@
+"""The command line as a process, in a folder with an inventory that has a played machine `lab`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.played import PASSWORD, PLAYBOOK, write_recording
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Path:
+    """A folder with an inventory, a played machine `lab`, a playbook and a secret."""
+    write_recording(tmp_path)
+    (tmp_path / "played.yaml").write_text(yaml.safe_dump(PLAYBOOK))
+    (tmp_path / "secret").write_text(PASSWORD + "\n")
+    return tmp_path
+
+
+@pytest.fixture
+def command(lab: Path) -> Command:
+    def run(*arguments: str, stdin: str | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            start(arguments), cwd=lab, env=environment(lab, more), input=stdin or "", text=True,
+            capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    return run
+
+
+def start(arguments: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "reflexarc", *arguments]
+
+
+def environment(lab: Path, more: dict[str, str]) -> dict[str, str]:
+    return {
+        **os.environ,
+        "REFLEXARC_STATE": str(lab / "state"),
+        "XDG_CONFIG_HOME": str(lab / "config"),
+        **more,
+    }
