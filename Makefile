@@ -34,8 +34,9 @@ BENCHMARKS := $(wildcard benchmarks/*.py) $(patsubst %/__main__.py,%,$(wildcard 
 
 bench: $(patsubst benchmarks/%,bench-%,$(basename $(BENCHMARKS)))
 
-# benchmarks/NAME.py or benchmarks/NAME/__main__.py
+# benchmarks/NAME.py or benchmarks/NAME/__main__.py, whose peers are installed by benchmarks/NAME/install
 bench-%: setup
+	@if [ -x benchmarks/$*/install ]; then benchmarks/$*/install; fi
 	$(PYTHON) -m benchmarks.$*
 
 lock: setup

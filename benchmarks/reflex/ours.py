@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import reflexarc
 from benchmarks.reflex.guest import MEMORY_MIB, StimulusGuest
 from benchmarks.reflex.rig import Told, Wait, process
+
+import reflexarc
 from reflexarc.errors import OffScriptError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -35,7 +36,7 @@ class Reflexarc:
         arguments = [sys.executable, "-m", "benchmarks.reflex.ours", str(inventory)]
         settings = {"REFLEXARC_STATE": str(folder / "state"), "PYTHONPATH": str(REPOSITORY)}
         async with process(arguments, folder, **settings) as program:
-            yield Told(program)
+            yield Told(program, folder)
         shutil.rmtree(folder / "state", ignore_errors=True)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from pathlib import Path
 
-from PIL import Image
-
 from benchmarks.reflex.guest import CACHE, StimulusGuest
 from benchmarks.reflex.rig import Stimulus, execute, vm
+from PIL import Image
 
 
 async def menu_and_idle(guest: StimulusGuest) -> tuple[Path, Path]:
@@ -24,15 +22,20 @@ async def menu_and_idle(guest: StimulusGuest) -> tuple[Path, Path]:
 async def _take(guest: StimulusGuest, folder: Path, menu: Path, idle: Path) -> None:
     async with vm(guest, folder, "-display", "none") as monitor:
         stimulus = await Stimulus.connect(folder / "reaction")
-        trial = asyncio.ensure_future(stimulus.trial(0.1))
-        await asyncio.sleep(1.5)  # the menu shows until a key comes
-        await _picture(monitor, folder, menu)
-        key = {"type": "key", "data": {"key": {"type": "qcode", "data": "ret"}}}
-        for down in (True, False):
-            await execute(monitor, "input-send-event", events=[{**key, "data": {**key["data"], "down": down}}])  # type: ignore[dict-item]
-        await trial
+
+        async def keep_and_answer() -> None:
+            await _picture(monitor, folder, menu)
+            await press_enter(monitor)
+
+        await stimulus.trial(0.1, keep_and_answer)
         await _picture(monitor, folder, idle)
         stimulus.close()
+
+
+async def press_enter(monitor: Path) -> None:
+    key = {"type": "qcode", "data": "ret"}
+    events = [{"type": "key", "data": {"down": down, "key": key}} for down in (True, False)]
+    await execute(monitor, "input-send-event", events=events)
 
 
 async def _picture(monitor: Path, folder: Path, target: Path) -> None:

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ START_TIMEOUT = 90.0
 TRIAL_TIMEOUT = 60.0
 
 
-class Absent(Exception):
+class PeerAbsentError(Exception):
     """A peer that can't take part; the text says why."""
 
 
@@ -44,7 +44,7 @@ class Peer(Protocol):
     name: str
 
     def version(self) -> str:
-        """Its version; raises Absent where it is not installed."""
+        """Its version; raises PeerAbsentError where it is not installed."""
         ...
 
     def watch(self, guest: StimulusGuest, folder: Path) -> AbstractAsyncContextManager[Wait]:
@@ -63,16 +63,12 @@ class Stimulus:
     async def connect(cls, path: Path) -> Stimulus:
         """Connect as soon as QEMU listens, and return when the guest is ready."""
         async with asyncio.timeout(START_TIMEOUT):
-            while True:
-                with suppress(OSError):
-                    stimulus = cls(*await asyncio.open_unix_connection(path))
-                    break
-                await asyncio.sleep(0.02)
+            stimulus = cls(*await listening(path))
             while await stimulus._reader.readexactly(1) != b"R":
                 pass
         return stimulus
 
-    async def trial(self, delay: float) -> Reaction:
+    async def trial(self, delay: float, at_menu: Callable[[], Awaitable[None]] | None = None) -> Reaction:
         """Have the menu shown after `delay` seconds and return how it was answered."""
         wrong = 0
         shown = float("nan")
@@ -83,6 +79,8 @@ class Stimulus:
                 now = time.perf_counter()
                 if word == b"M":
                     shown = now
+                    if at_menu:
+                        await at_menu()
                 elif word == b"K":
                     return Reaction(now - shown, wrong)
                 elif word == b"T":
@@ -95,9 +93,12 @@ class Stimulus:
 
 
 @asynccontextmanager
-async def process(arguments: Sequence[str], folder: Path, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def process(
+    arguments: Sequence[str], folder: Path, **environment: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run a program in `folder`, its errors in `folder`/log; it and its children end with the context."""
-    with open(folder / "log", "ab") as log:
+    log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
         started = await asyncio.create_subprocess_exec(
             *arguments,
             cwd=folder,
@@ -107,6 +108,8 @@ async def process(arguments: Sequence[str], folder: Path, **environment: str) ->
             stderr=log,
             start_new_session=True,
         )
+    finally:
+        os.close(log)
     try:
         yield started
     finally:
@@ -130,11 +133,29 @@ async def vm(guest: StimulusGuest, folder: Path, *display: str) -> AsyncIterator
         yield monitor
 
 
+async def listening(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a socket of QEMU's as soon as it is there."""
+    async with asyncio.timeout(START_TIMEOUT):
+        while True:
+            try:
+                return await asyncio.open_unix_connection(path)
+            except OSError:
+                await asyncio.sleep(0.02)
+
+
+def installed(environment: Path, package: str) -> str:
+    """The version of a package in a virtual environment; raises PeerAbsentError where it is not there."""
+    for found in environment.glob(f"lib/*/site-packages/{package}-*.dist-info"):
+        return found.name.removeprefix(f"{package}-").removesuffix(".dist-info")
+    raise PeerAbsentError(f"{package} is not in {environment.name}; run benchmarks/reflex/install")
+
+
 class Told:
     """A watching program that reads `wait` lines and answers each with `waiting` once it does."""
 
-    def __init__(self, program: asyncio.subprocess.Process) -> None:
+    def __init__(self, program: asyncio.subprocess.Process, folder: Path) -> None:
         self._program = program
+        self._log = folder / "log"
 
     async def __call__(self) -> None:
         assert self._program.stdin is not None
@@ -143,7 +164,8 @@ class Told:
         async with asyncio.timeout(START_TIMEOUT):
             while (line := await self._program.stdout.readline()) != b"waiting\n":
                 if not line:
-                    raise Absent("its watching process has ended")
+                    last = self._log.read_text(errors="replace").strip().splitlines()[-1:]
+                    raise PeerAbsentError(f"its watching process has ended: {' '.join(last)}")
 
 
 def free_display() -> int:
@@ -152,12 +174,12 @@ def free_display() -> int:
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", 5900 + number))
             return number
-    raise Absent("there is no free VNC display")
+    raise PeerAbsentError("there is no free VNC display")
 
 
 async def execute(monitor: Path, command: str, **arguments: object) -> None:
     """Run one QMP command over a connection of its own."""
-    reader, writer = await asyncio.open_unix_connection(monitor)
+    reader, writer = await listening(monitor)
     try:
         await reader.readline()
         for request in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):

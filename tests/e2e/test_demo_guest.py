@@ -179,8 +179,15 @@ def test_a_password_that_cannot_be_typed_is_refused(tmp_path: Path, password: st
 
 
 def test_missing_tools_are_named_by_their_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "apt-get").symlink_to("/usr/bin/apt-get")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match=r"apt-get install .*xorriso grub-common mtools"):
+        build_iso(tmp_path / "demo.iso", lambda doing, share: None, password=PASSWORD)
+
+
+def test_without_apt_it_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match=r"Debian 12 or 13 with apt, .*xorriso"):
         build_iso(tmp_path / "demo.iso", lambda doing, share: None, password=PASSWORD)
 
 

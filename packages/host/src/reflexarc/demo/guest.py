@@ -35,11 +35,7 @@ def build_iso(target: Path, progress: Progress, *, password: str) -> Path:
     Raises ConfigError when a tool or package is missing, a download fails or the disk is full.
     """
     _check(password)
-    absent = missing()
-    if absent:
-        raise ConfigError(
-            f"the demo needs Debian packages that are missing: apt-get install {' '.join(absent)}"
-        )
+    _check_tools()
     progress("looking at Debian's packages", 0.0)
     build = _build_name(candidates([*rootfs.PACKAGES, KERNEL]), password)
     if _volume_identifier(target) != build:
@@ -53,6 +49,19 @@ def build_iso(target: Path, progress: Progress, *, password: str) -> Path:
 def _check(password: str) -> None:
     if not (0 < len(password) <= _MAX_PASSWORD and password.isascii() and password.isprintable()):
         raise ConfigError(f"the demo's password must be 1 to {_MAX_PASSWORD} printable ASCII characters")
+
+
+def _check_tools() -> None:
+    absent = missing()
+    if "apt" in absent:
+        raise ConfigError(
+            "the demo's guest is built from Debian packages by apt, which is not here; it needs Debian 12 or 13 "
+            f"with {', '.join(absent)}"
+        )
+    if absent:
+        raise ConfigError(
+            f"the demo's guest needs tools that are missing: apt-get install {' '.join(absent)}"
+        )
 
 
 def _build_name(packages: dict[str, str], password: str) -> str:

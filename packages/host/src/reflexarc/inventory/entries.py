@@ -13,7 +13,7 @@ from typing import cast
 
 from reflexarc.errors import ConfigError
 from reflexarc.inventory.places import config_folder
-from reflexarc.machine.keys import LAYOUTS
+from reflexarc.machine.layouts import LAYOUTS
 from reflexarc.machine.policy import CLASSES, OPERATIONS, Policy
 
 FILE_NAME = "reflexarc.toml"

@@ -52,8 +52,8 @@ class GuardedKeyboard:
             self._judge([KeyEvent(k, True) for k in chord], "keyboard.press", keys=list(chord))
             await self._tap(chord, hold)
 
-    async def type(self, text: str, *, secret: bool = False) -> None:
-        """Type a text in the machine's layout; newlines are Enter.
+    async def type(self, text: str, *, secret: bool = False, slower: float = 1.0) -> None:
+        """Type a text in the machine's layout; newlines are Enter. `slower` stretches the gaps between keys.
 
         Raises ConfigError, before anything is sent, when the layout can't type a character.
         """
@@ -64,7 +64,7 @@ class GuardedKeyboard:
         self._guard.check("keyboard.type", **shown)
         for stroke in strokes:
             await self._deliver(_tap_events(stroke))
-            await asyncio.sleep(TYPING_GAP)
+            await asyncio.sleep(TYPING_GAP * slower)
 
     async def release_all(self) -> None:
         """Let go every key that calls left down."""

@@ -1,15 +1,14 @@
-"""Key names, chords and keyboard layouts: from what a person writes to keys by their place on the board.
+"""Key names, chords and texts: from what a person writes to keys by their place on the board.
 
-Canonical names are those of a US board. A layout says which keys, held together, give a character.
+Canonical names are those of a US board.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from difflib import get_close_matches
-from types import MappingProxyType
 
 from reflexarc.errors import ConfigError
+from reflexarc.machine.layouts import LAYOUTS, Stroke
 
 MODIFIERS = ("ctrl", "alt", "shift", "meta", "ctrl_r", "alt_r", "shift_r", "meta_r")
 
@@ -80,25 +79,8 @@ def chord(text: str) -> tuple[str, ...]:
     return keys
 
 
-def _us() -> Mapping[str, tuple[str, ...]]:
-    layout: dict[str, tuple[str, ...]] = {" ": ("space",), "\n": ("enter",), "\t": ("tab",)}
-    for letter in "abcdefghijklmnopqrstuvwxyz":
-        layout[letter] = (letter,)
-        layout[letter.upper()] = ("shift", letter)
-    for digit, symbol in zip("1234567890", "!@#$%^&*()", strict=True):
-        layout[digit] = (digit,)
-        layout[symbol] = ("shift", digit)
-    for key, pair in _PUNCTUATION.items():
-        layout[pair[0]] = (key,)
-        layout[pair[1]] = ("shift", key)
-    return MappingProxyType(layout)
-
-
-LAYOUTS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType({"us": _us()})
-
-
-def strokes(text: str, layout: str) -> list[tuple[str, ...]]:
-    """Return for each character the keys that are down together to type it.
+def strokes(text: str, layout: str) -> list[Stroke]:
+    """Return the strokes that type a text, each the keys that are down together.
 
     Raises ConfigError before anything is sent when the layout is unknown or can't type a character; the text
     itself is not repeated in the error, only the character and its place.
@@ -111,4 +93,4 @@ def strokes(text: str, layout: str) -> list[tuple[str, ...]]:
             raise ConfigError(
                 f"the keyboard layout {layout!r} can't type {character!r} (character {position + 1})"
             )
-    return [table[character] for character in text]
+    return [stroke for character in text for stroke in table[character]]

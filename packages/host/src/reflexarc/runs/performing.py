@@ -13,6 +13,7 @@ from reflexarc.playbook import waiting
 from reflexarc.playbook.conditions import evaluate
 from reflexarc.playbook.state import RunState
 from reflexarc.playbook.template import names_in, render
+from reflexarc.runs.typing import Typist
 from reflexarc.sensing.watcher import Watcher
 
 # Programs that ask for a password throw away what was typed before they had switched the echo off, which is
@@ -90,10 +91,15 @@ class Performer:
         secret = bool(args.get("secret")) or bool(roots & set(self.secrets))
         if secret:
             await self.watcher.still(STILL, at_most=STILL_AT_MOST)
-        await self.machine.keyboard.type(text, secret=secret)
+            await self.machine.keyboard.type(text, secret=True)
+            typist = None
+        else:
+            typist = Typist(self.machine.keyboard, self.watcher, self.machine.name)
+            await typist.type(text)
         if args.get("enter"):
             await self.machine.keyboard.press("enter")
-        return Performed()
+        corrected = typist.corrected if typist is not None else 0
+        return Performed(result={"corrected": corrected} if corrected else {})
 
     async def _shutdown(self, state: RunState) -> Performed:
         timeout = state.step.args.get("timeout")
