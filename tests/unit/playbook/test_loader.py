@@ -195,3 +195,21 @@ def test_the_demo_s_playbooks_load() -> None:
     held = [step.name for step in loaded["surprise.yaml"].steps]
     assert set(held[-3:]) <= {step.name for step in loaded["recover.yaml"].steps}
     assert replace(loaded["demo.yaml"], name="x") != loaded["demo.yaml"]
+
+
+def test_a_region_is_a_part_of_the_screen() -> None:
+    from reflexarc.observation import ScreenText
+    from reflexarc.playbook.conditions import Region
+
+    screen = ScreenText(("abcdef", "ghi", "", "mnopqr"), ((0, 1, "bcd"), (3, 4, "qr")), columns=6)
+    assert Region(rows=(-1, -1)).cut(screen).lines == ("mnopqr",)
+    cut = Region(rows=(0, 1), columns=(2, 3)).cut(screen)
+    assert (cut.lines, cut.highlighted) == (("cd", "i"), ((0, 0, "cd"),))
+    assert Region(rows=(7, 9)).cut(screen).lines == ()
+    step = {"name": "a", "wait_for": {"text": "x", "region": {"rows": [-2, -1]}}}
+    loaded = load_data({"name": "x", "steps": [step]}, PHASES).steps[0].wait_for
+    assert loaded == TextIs("x", region=Region(rows=(-2, -1)))
+    with pytest.raises(PlaybookError, match="first, last"):
+        load_data(
+            {"name": "x", "steps": [{**step, "wait_for": {"text": "x", "region": {"rows": 3}}}]}, PHASES
+        )

@@ -419,3 +419,37 @@ class TestSession:
                 assert it.sent() == []
 
         asyncio.run(play())
+
+
+class TestPressUntil:
+    def run(self, tmp_path: Path, **args: object) -> tuple[list[str], RunState]:
+        step = {
+            "name": "pick",
+            "wait_for": "grub_menu",
+            "action": "press_until",
+            "args": {"key": "down", **args},
+        }
+        played = {"name": "x", "steps": [STEPS[0], step]}
+
+        async def play() -> tuple[list[str], RunState]:
+            async with lab(tmp_path) as it:
+                run = await it.session.begin(played)
+                state = await run.drive()
+                return it.sent(), state
+
+        return asyncio.run(play())
+
+    def test_it_stops_where_it_should(self, tmp_path: Path) -> None:
+        until = {"text": "Debian GNU/Linux$", "highlighted": True}
+        sent, state = self.run(tmp_path, until=until)
+        assert (sent, state.outcome) == (["power.on", "key.down:down"], Outcome.SUCCEEDED)
+
+    def test_it_presses_nothing_where_it_holds_already(self, tmp_path: Path) -> None:
+        sent, state = self.run(tmp_path, until={"text": "serial console", "highlighted": True})
+        assert (sent, state.outcome) == (["power.on"], Outcome.SUCCEEDED)
+
+    def test_it_ends(self, tmp_path: Path) -> None:
+        sent, state = self.run(tmp_path, until="memtest", max=2)
+        assert sent == ["power.on", "key.down:down", "key.down:down"]
+        assert state.escalation is not None
+        assert (state.escalation.reason, "2 times" in state.escalation.detail) == (Reason.ACTION_FAILED, True)

@@ -51,6 +51,14 @@ ACTIONS: Mapping[str, Action] = {
         ),
         _action("hotkey", "keyboard", "keyboard.press", chord=Argument("chord", required=True)),
         _action(
+            "press_until",
+            "keyboard",
+            "keyboard.press",
+            key=Argument("key", required=True),
+            until=Argument("condition", required=True),
+            max=Argument("integer", default=50, minimum=1, maximum=1000),
+        ),
+        _action(
             "type_text",
             "keyboard",
             "keyboard.type",
@@ -69,6 +77,7 @@ ACTIONS: Mapping[str, Action] = {
         _action("reset", "power", "power.reset"),
         _action("hard_cycle", "power", "power.cycle"),
         _action("screenshot", "screen", "observe.frames"),
+        _action("wait", None, None, seconds=Argument("number", required=True, minimum=0, maximum=86_400)),
         _action("note", None, None, text=Argument("string", required=True)),
         _action("fail", None, None, message=Argument("string", required=True)),
         _action(

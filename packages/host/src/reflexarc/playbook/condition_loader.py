@@ -12,6 +12,7 @@ from reflexarc.playbook.conditions import (
     Condition,
     Not,
     PhaseIs,
+    Region,
     SerialIs,
     Settled,
     TextIs,
@@ -21,7 +22,7 @@ from reflexarc.playbook.document import Document, Path
 from reflexarc.playbook.fields import Fields, spell, unknown
 
 _KINDS = ("phase", "text", "serial", "changed", "settled", "value", "any", "all", "not")
-_BESIDE = {"text": ("highlighted",), "value": ("equals", "matches", "in")}
+_BESIDE = {"text": ("highlighted", "region"), "value": ("equals", "matches", "in")}
 
 
 class ConditionLoader:
@@ -63,7 +64,7 @@ class ConditionLoader:
         fields = Fields(self._document, path, value, (kind, *_BESIDE.get(kind, ())), f"a {kind} condition")
         loaders: Mapping[str, Callable[[Fields], Condition]] = {
             "phase": self._phase,
-            "text": lambda f: TextIs(f.pattern("text") or "", f.flag("highlighted")),
+            "text": self._text,
             "serial": lambda f: SerialIs(f.pattern("serial") or ""),
             "changed": self._changed,
             "settled": lambda f: Settled(f.number("settled", 0, 86_400) or 0.0),
@@ -100,6 +101,15 @@ class ConditionLoader:
             raise fields.error("phase", "phase names at least one phase")
         return PhaseIs(tuple(self.phase_name((*fields.path, "phase"), name) for name in names))
 
+    def _text(self, fields: Fields) -> Condition:
+        raw = fields.get("region")
+        region = None
+        if raw is not None:
+            path = (*fields.path, "region")
+            given = Fields(self._document, path, raw, ("rows", "columns"), "a region")
+            region = Region(_ends(given, "rows"), _ends(given, "columns"))
+        return TextIs(fields.pattern("text") or "", fields.flag("highlighted"), region)
+
     def _changed(self, fields: Fields) -> Condition:
         return Changed() if fields.flag("changed") else Not(Changed())
 
@@ -119,6 +129,15 @@ class ConditionLoader:
             matches=fields.pattern("matches"),
             among=None if among is None else tuple(_spell_scalar(item) for item in among),
         )
+
+
+def _ends(fields: Fields, key: str) -> tuple[int, int]:
+    value = fields.get(key)
+    if value is None:
+        return 0, -1
+    if isinstance(value, list) and len(value) == 2 and all(type(end) is int for end in value):
+        return value[0], value[1]
+    raise fields.error(key, f"{key} is [first, last], counted from 0 or, negative, from the end")
 
 
 def _scalar(fields: Fields, key: str) -> str:

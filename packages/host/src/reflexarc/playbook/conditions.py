@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from reflexarc.observation import EXACT_RUNGS, OWN_RUNG_PHASES, Observation, Phases
+from reflexarc.observation import EXACT_RUNGS, OWN_RUNG_PHASES, Observation, Phases, ScreenText
 from reflexarc.playbook.template import render
 
 
@@ -19,11 +19,38 @@ class PhaseIs:
 
 
 @dataclass(frozen=True)
+class Region:
+    """Rows and columns of a screen, both ends included, counted from 0; negative ones from the end."""
+
+    rows: tuple[int, int] = (0, -1)
+    columns: tuple[int, int] = (0, -1)
+
+    def cut(self, screen: ScreenText) -> ScreenText:
+        """The screen with nothing but what is in the region."""
+        width = max([screen.columns, *(len(line) for line in screen.lines)])
+        top, bottom = _span(self.rows, len(screen.lines))
+        left, right = _span(self.columns, width)
+        runs = [
+            (row - top, max(column, left) - left, text[max(0, left - column) : max(0, right - column)])
+            for row, column, text in screen.highlighted
+            if top <= row < bottom
+        ]
+        lines = tuple(line[left:right] for line in screen.lines[top:bottom])
+        return ScreenText(lines, tuple(run for run in runs if run[2]), columns=right - left)
+
+
+def _span(ends: tuple[int, int], length: int) -> tuple[int, int]:
+    first, last = (end + length if end < 0 else end for end in ends)
+    return max(0, first), max(0, min(last + 1, length))
+
+
+@dataclass(frozen=True)
 class TextIs:
     """A regular expression is found in the screen's text; highlighted: within a run of reverse video."""
 
     pattern: str
     highlighted: bool = False
+    region: Region | None = None
 
 
 @dataclass(frozen=True)
@@ -109,8 +136,8 @@ def evaluate(condition: Condition, sight: Sight) -> Verdict:
     match condition:
         case PhaseIs(phases):
             return _phase(phases, sight)
-        case TextIs(pattern, highlighted):
-            return _text(pattern, highlighted, sight)
+        case TextIs():
+            return _text(condition, sight)
         case SerialIs(pattern):
             new = sight.observation.serial_end - sight.serial_mark
             text = sight.observation.serial
@@ -143,11 +170,15 @@ def _phase(wanted: tuple[str, ...], sight: Sight) -> Verdict:
     return Verdict(True, complete=seen.complete and seen.origin in EXACT_RUNGS)
 
 
-def _text(pattern: str, highlighted: bool, sight: Sight) -> Verdict:
+def _text(wanted: TextIs, sight: Sight) -> Verdict:
     screen = sight.observation.screen
     if screen is None:
         return NO
-    return _search(pattern, [run[2] for run in screen.highlighted] if highlighted else [screen.text])
+    if wanted.region is not None:
+        screen = wanted.region.cut(screen)
+    return _search(
+        wanted.pattern, [run[2] for run in screen.highlighted] if wanted.highlighted else [screen.text]
+    )
 
 
 def _search(pattern: str, texts: Iterable[str]) -> Verdict:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 import unicodedata
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 
-from reflexarc.errors import ConnectionLostError, PeerProtocolError, PlaybookError, ReflexarcError
+from reflexarc.errors import (
+    ConnectionLostError,
+    OperationRejectedError,
+    PeerProtocolError,
+    PlaybookError,
+    ReflexarcError,
+)
 from reflexarc.machine.machine import Machine
 from reflexarc.observation import Observation
 from reflexarc.playbook import waiting
@@ -19,6 +27,7 @@ from reflexarc.sensing.watcher import Watcher
 # Programs that ask for a password throw away what was typed before they had switched the echo off, which is
 # just after they printed the prompt; and what isn't echoed can't be read back.
 STILL, STILL_AT_MOST = 0.3, 3.0
+REACTION_STILL, REACTION_TIMEOUT = 0.08, 1.0
 
 
 @dataclass(frozen=True)
@@ -54,9 +63,11 @@ class Performer:
         acts: Mapping[str, Callable[[RunState], Coroutine[None, None, Performed]]] = {
             "press_key": self._press,
             "hotkey": self._press,
+            "press_until": self._press_until,
             "type_text": self._type,
             "shutdown": self._shutdown,
             "screenshot": self._screenshot,
+            "wait": self._wait,
             "note": self._note,
             "fail": self._fail,
             "assert": self._assert,
@@ -79,6 +90,40 @@ class Performer:
         times = args.get("times")
         key = str(args.get("key") or args.get("chord"))
         await self.machine.keyboard.press(key, times=times if isinstance(times, int) else 1)
+        return Performed()
+
+    async def _press_until(self, state: RunState) -> Performed:
+        """Press a key until its condition holds, looking after each press; never one press too many."""
+        args, condition = state.step.args, state.step.condition_args["until"]
+        most, presses = args.get("max"), 0
+        seen = await self.watcher.fresh()
+        while not evaluate(condition, waiting.sight(state, seen, seen.at, since=float("-inf"))).holds:
+            if not isinstance(most, int) or presses >= most:
+                break
+            await self.machine.keyboard.press(str(args["key"]))
+            presses += 1
+            seen = await self._reaction()
+        else:
+            return Performed(result={"presses": presses})
+        raise OperationRejectedError(
+            f"pressed {args['key']} {most} times, and what it was pressed for does not hold",
+            machine=self.machine.name,
+            operation="keyboard.press",
+            code="press_until",
+        )
+
+    async def _reaction(self) -> Observation:
+        """What the machine shows after a key: once it has changed and stands still, or after a second."""
+        sent = time.monotonic()
+        seen = await self.watcher.fresh()
+        while seen.changed_at <= sent and time.monotonic() - sent < REACTION_TIMEOUT:
+            seen = await self.watcher.next(seen, sent + REACTION_TIMEOUT - time.monotonic()) or seen
+        await self.watcher.still(REACTION_STILL, at_most=REACTION_TIMEOUT)
+        return await self.watcher.fresh()
+
+    async def _wait(self, state: RunState) -> Performed:
+        seconds = state.step.args["seconds"]
+        await asyncio.sleep(seconds if isinstance(seconds, int | float) else 0)
         return Performed()
 
     async def _type(self, state: RunState) -> Performed:
