@@ -13,6 +13,7 @@ import platform
 import random
 import statistics
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from benchmarks.reflex.guest import CACHE, StimulusGuest, stimulus_guest
 from benchmarks.reflex.kvm_pilot import KvmPilot
 from benchmarks.reflex.os_autoinst import OsAutoinst
 from benchmarks.reflex.ours import Reflexarc
-from benchmarks.reflex.rig import Peer, PeerAbsentError, Reaction, Stimulus
+from benchmarks.reflex.rig import Peer, PeerAbsentError, Reaction, Stimulus, last_words
 from benchmarks.reflex.vncdo import Vncdo
 from rich.console import Console
 from rich.progress import Progress
@@ -38,14 +39,17 @@ async def block(
     """Run some trials on a fresh VM; one machine runs at a time."""
     task = progress.add_task(peer.name, total=len(delays))
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="run-") as folder:
-        async with peer.watch(guest, Path(folder)) as wait:
-            stimulus = await Stimulus.connect(Path(folder) / "reaction")
-            reactions = []
-            for delay in delays:
-                await wait()
-                reactions.append(await stimulus.trial(delay))
-                progress.advance(task)
-            stimulus.close()
+        try:
+            async with peer.watch(guest, Path(folder)) as wait:
+                stimulus = await Stimulus.connect(Path(folder) / "reaction")
+                reactions = []
+                for delay in delays:
+                    await wait()
+                    reactions.append(await stimulus.trial(delay))
+                    progress.advance(task)
+                stimulus.close()
+        except EOFError:
+            raise PeerAbsentError(f"its machine has ended: {last_words(Path(folder))}") from None
     progress.remove_task(task)
     return reactions
 
@@ -65,7 +69,7 @@ async def compare(
             try:
                 peer.version()
                 before.extend(await block(peer, guest, delays[start : start + BLOCK], progress))
-            except (PeerAbsentError, TimeoutError, EOFError, OSError) as error:
+            except (PeerAbsentError, TimeoutError, OSError) as error:
                 results[name] = PeerAbsentError(
                     str(error) or f"did not get ready or answer ({type(error).__name__})"
                 )
@@ -134,6 +138,7 @@ def main() -> None:
             rows[peer.name]["version"] = peer.version()
     own = rows.pop(OURS.name)
     print(json.dumps({"name": "reflex", "figures": own, "peers": rows, "machine": host()}))
+    sys.exit("absent" in own)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,11 @@ from typing import Any
 
 vision: Any = importlib.import_module("kvm_pilot.vision")
 base: Any = importlib.import_module("kvm_pilot.vision.base")
-drivers: Any = importlib.import_module("kvm_pilot.drivers.base")
 tesserocr: Any = importlib.import_module("tesserocr")
 Image: Any = importlib.import_module("PIL.Image")
 
 
-class QemuDriver(drivers.CapabilityMixin):  # type: ignore[misc]
+class QemuDriver:
     """A machine as kvm-pilot's protocols want one: power, snapshots, on-device OCR, keys."""
 
     host = "stimulus"
@@ -67,15 +66,11 @@ class QemuDriver(drivers.CapabilityMixin):  # type: ignore[misc]
         self._execute("input-send-event", events=events)
 
 
-class FreeModel(base.VisionBackend):  # type: ignore[misc]
+class FreeModel:
     """A vision model without latency that knows nothing: what it adds in reality is left out."""
 
     def classify(self, image_b64: str, hint: str = "") -> Any:
         return base.ScreenState(base.PHASE_UNKNOWN, "", 0.0, "", image_b64)
-
-    @property
-    def model(self) -> str:
-        return "free"
 
 
 def main(monitor: str) -> None:

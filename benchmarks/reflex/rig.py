@@ -113,12 +113,19 @@ async def process(
     try:
         yield started
     finally:
-        for number, patience in ((signal.SIGTERM, 5.0), (signal.SIGKILL, None)):
-            with suppress(ProcessLookupError):
-                os.killpg(started.pid, number)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(patience):
-                    await started.wait()
+        await _end(started)
+
+
+async def _end(started: asyncio.subprocess.Process) -> None:
+    """End a program and its children; SIGINT first, on which one of ours ends what it has started."""
+    assert started.stdin is not None
+    started.stdin.close()
+    for number, patience in ((signal.SIGINT, 10.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, None)):
+        with suppress(ProcessLookupError):
+            os.killpg(started.pid, number)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await started.wait()
 
 
 @asynccontextmanager
@@ -143,6 +150,12 @@ async def listening(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWri
                 await asyncio.sleep(0.02)
 
 
+def last_words(folder: Path) -> str:
+    """The last line that programs started in the folder have put out."""
+    lines = (folder / "log").read_text(errors="replace").split("\n")
+    return next((line for line in reversed(lines) if line.strip()), "nothing")[:200]
+
+
 def installed(environment: Path, package: str) -> str:
     """The version of a package in a virtual environment; raises PeerAbsentError where it is not there."""
     for found in environment.glob(f"lib/*/site-packages/{package}-*.dist-info"):
@@ -155,7 +168,7 @@ class Told:
 
     def __init__(self, program: asyncio.subprocess.Process, folder: Path) -> None:
         self._program = program
-        self._log = folder / "log"
+        self._folder = folder
 
     async def __call__(self) -> None:
         assert self._program.stdin is not None
@@ -164,8 +177,7 @@ class Told:
         async with asyncio.timeout(START_TIMEOUT):
             while (line := await self._program.stdout.readline()) != b"waiting\n":
                 if not line:
-                    last = self._log.read_text(errors="replace").strip().splitlines()[-1:]
-                    raise PeerAbsentError(f"its watching process has ended: {' '.join(last)}")
+                    raise PeerAbsentError(f"its watching process has ended: {last_words(self._folder)}")
 
 
 def free_display() -> int:

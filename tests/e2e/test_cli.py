@@ -62,7 +62,7 @@ def test_a_run_that_fails(command: Command, lab: Path) -> None:
 
 
 def test_a_dry_run_sends_nothing(command: Command, lab: Path) -> None:
-    done = command("run", "played.yaml", "-m", "lab", "--dry-run", "--json")
+    done = command("run", "played.yaml", "-m", "lab", *WITH_SECRET, "--dry-run", "--json")
     assert done.returncode == 0
     plan = json.loads(done.stdout)
     assert [step["needs_grant"] for step in plan["steps"] if step["needs_grant"]] == ["power.shutdown"]

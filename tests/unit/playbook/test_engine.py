@@ -45,6 +45,12 @@ def start(*steps: Mapping[str, object], **top: object) -> RunState:
     return engine.start(Started(0.0, "run", "lab1", playbook, PHASES))
 
 
+def said(text: str, at: float, *, end: int | None = None) -> Observation:
+    return replace(
+        seen("unknown", at, rung="none"), serial=text, serial_end=len(text) if end is None else end
+    )
+
+
 def seen(
     phase: str,
     at: float,
@@ -86,7 +92,7 @@ def test_complete_evidence_fires_at_once() -> None:
 def test_incomplete_evidence_has_to_hold() -> None:
     state = observe(start({"wait_for": "grub_menu", **PRESS}), "grub_menu", 1.0, complete=False)
     assert state.stage is Stage.WAITING
-    assert waiting.next_deadline(state, None) == pytest.approx(1.2)
+    assert waiting.next_deadline(state, None, 1.0) == pytest.approx(1.2)
     assert observe(state, "grub_menu", 1.1, complete=False).stage is Stage.WAITING
     assert observe(state, "grub_menu", 1.2, complete=False).stage is Stage.FIRING
 
@@ -485,3 +491,130 @@ def test_a_wait_registers_what_its_pattern_found() -> None:
         "match": "version 6.1",
         "groups": {"1": "6.1", "v": "6.1"},
     }
+
+
+NOT_ENOUGH = {
+    "not, on an unknown screen": (
+        {"not": "installer_welcome"},
+        seen("unknown", 1.05, confidence=0.0, rung="none"),
+    ),
+    "not, on a guess": ({"not": "crash_screen"}, seen("grub_edit", 1.05, confidence=0.5)),
+    "not, by the vision model": ({"not": "crash_screen"}, seen("grub_edit", 1.05, rung="vision")),
+    "text, by the vision model": ({"text": "x"}, seen("grub_edit", 1.05, rung="vision", text="x")),
+    "no text at all": ({"not": {"text": "x"}}, replace(seen("grub_edit", 1.05), screen=None)),
+    "the wrong rung": ({"not": "power_off"}, seen("power_off", 1.05, rung="text")),
+    "one of any": ({"any": ["installer_welcome", {"settled": 0}]}, seen("grub_edit", 1.05)),
+    "time beside a phase": ({"all": ["login_prompt", {"settled": 0}]}, seen("grub_edit", 1.05)),
+    "a value beside a phase": (
+        {"any": ["login_prompt", {"value": "x", "equals": "x"}]},
+        seen("grub_edit", 1.05),
+    ),
+}
+
+
+@pytest.mark.parametrize("why", NOT_ENOUGH)
+def test_what_does_not_satisfy_a_precondition(why: str) -> None:
+    precondition, evidence = NOT_ENOUGH[why]
+    state = TestDestructive().begin("power", precondition=precondition)
+    state = observe(state, "login_prompt", 1.0)
+    state = engine.advance(state, Verified(1.1, evidence))
+    assert state.escalation is not None
+    assert state.escalation.reason is Reason.PRECONDITION_MISMATCH
+
+
+@pytest.mark.parametrize("vacuous", [{"settled": 0}, {"value": "x", "equals": "x"}, {"changed": False}])
+def test_a_precondition_that_looks_at_nothing_is_none(vacuous: dict[str, object]) -> None:
+    state = start(
+        {"wait_for": vacuous, **RESET, "precondition": vacuous},
+        authorize={"destructive": True, "ops": ["power.reset"]},
+    )
+    assert state.step.must_hold is None
+
+
+def test_serial_text_counts_from_the_last_act_on() -> None:
+    state = start({"wait_for": "grub_menu", **PRESS}, {"wait_for": {"serial": "READY"}})
+    state = observe(state, "grub_menu", 1.0)
+    state = engine.advance(engine.advance(state, Intended(1.1, serial_end=6)), Acted(1.2, "delivered"))
+    assert engine.advance(state, Observed(1.3, said("READY\n", 1.3))).stage is Stage.WAITING
+    assert engine.advance(state, Observed(1.3, said("READY\nREADY\n", 1.3))).outcome is Outcome.SUCCEEDED
+
+
+def test_what_the_console_said_before_its_last_line_is_no_precondition() -> None:
+    state = TestDestructive().begin("power", precondition={"serial": "READY TO RESET"})
+    state = observe(state, "login_prompt", 1.0)
+    held = engine.advance(state, Verified(1.1, said("READY TO RESET\nFATAL, do not reset\n", 1.05)))
+    assert held.stage is Stage.HELD
+    assert engine.advance(state, Verified(1.1, said("boot\nREADY TO RESET\n", 1.05))).stage is Stage.FIRING
+
+
+def test_a_failed_act_that_sent_something_is_input() -> None:
+    state = observe(start({"wait_for": "grub_menu", **PRESS}), "grub_menu", 1.0)
+    state = engine.advance(state, Intended(1.1))
+    assert engine.advance(state, Acted(1.2, "failed", "no answer", sent=True)).input_sent
+    assert not engine.advance(state, Acted(1.2, "failed", "refused", sent=False)).input_sent
+
+
+@pytest.mark.parametrize("place", ["wait_for", "expect", "when"])
+def test_a_value_that_never_came_asks(place: str) -> None:
+    condition = {"all": ["grub_menu", {"value": "{{ r.match }}", "equals": "1"}]}
+    skipped = {"when": "shell_prompt", "wait_for": "shell_prompt", "register": "r"}
+    state = start(skipped, {"wait_for": "grub_menu", **PRESS, place: condition})
+    state = observe(state, "grub_menu", 1.0)
+    if place == "expect":
+        state = observe(state, "grub_menu", 1.1)
+        state = engine.advance(engine.advance(state, Intended(1.2)), Acted(1.3, "delivered"))
+    state = observe(state, "grub_menu", 2.0)
+    assert state.escalation is not None
+    assert (state.escalation.reason, "has no value" in state.escalation.detail) == (
+        Reason.ACTION_FAILED,
+        True,
+    )
+
+
+def test_waiting_for_seconds_is_watched() -> None:
+    state = start({"action": "wait", "args": {"seconds": 60}}, PRESS)
+    assert engine.effect(state) == engine.Watch()
+    assert observe(state, "booting", 59.0).index == 0
+    assert observe(state, "booting", 60.0).stage is Stage.FIRING
+    assert observe(state, "crash_screen", 5.0).stage is Stage.HELD
+
+
+def test_a_machine_lost_in_doubt_says_what_is_in_doubt() -> None:
+    state = engine.advance(TestDoubt().acting(**PRESS), Resumed(5.0))
+    state = engine.advance(state, Lost(5.1, "gone"))
+    assert state.escalation is not None
+    assert (state.escalation.reason, "press_key" in state.escalation.detail) == (Reason.INTERRUPTED, True)
+    assert state.input_sent
+
+
+def test_a_host_that_was_restarted_has_another_clock() -> None:
+    state = observe(start({"wait_for": "grub_menu", **PRESS}), "crash_screen", 90_000.0)
+    state = engine.advance(engine.advance(state, Resumed(12.0)), Replied(13.0, 1, "resume"))
+    assert observe(state, "grub_menu", 14.0).stage is Stage.FIRING
+
+
+def test_an_amendment_brings_its_defaults() -> None:
+    state = TestReplies().held()
+    amended = {
+        "name": "x",
+        "vars": {"who": "bob"},
+        "steps": [{"name": "a", "when": {"value": "{{ who }}", "equals": "bob"}, **PRESS}],
+    }
+    state = engine.advance(state, Replied(2.0, 1, "amend", playbook=amended, resume_at=0))
+    assert state.stage is Stage.FIRING
+
+
+def test_a_result_never_stands_for_a_variable() -> None:
+    state = replace(start(PRESS), variables={"cmd": "ls"}, registered={"cmd": "rm -rf /"})
+    assert state.scope["cmd"] == "ls"
+
+
+def test_a_wait_registers_beside_the_action_s_result() -> None:
+    step = {"wait_for": {"text": r"v(\d)"}, "register": "r", "action": "screenshot"}
+    state = observe(start(step), "shell_prompt", 1.0, text="v7")
+    state = engine.advance(
+        engine.advance(state, Intended(1.1)), Acted(1.2, "delivered", result={"frame": "f.png"})
+    )
+    assert state.registered["r"] == {
+        "phase": "shell_prompt", "text": "v7", "match": "v7", "groups": {"1": "7"}, "frame": "f.png",
+    }  # fmt: skip

@@ -46,7 +46,7 @@ def test_yaml_is_compiled() -> None:
     assert second.wait_for == AllOf((PhaseIs(("shell_prompt",)), Not(PhaseIs(("crash_screen",)))))
     assert second.when == ValueIs("{{ disk }}", among=("vda", "sda"))
     assert (second.authorisation, playbook.authorize) == ("power.reset", ("power.reset", "media.mount"))
-    assert playbook.needs == {"keyboard", "power"}
+    assert playbook.needs == {"keyboard", "power", "screen"}
 
 
 def test_json_is_the_same_model() -> None:
@@ -123,6 +123,12 @@ def test_every_mistake_has_its_place(change: tuple[str, str], place: str, says: 
         ({"name": "a", "wait_for": []}, "never holds"),
         ({"name": "a", "wait_for": "unknown"}, "no phase 'unknown'"),
         ({"name": "a", "wait_for": {"text": "x" * 501}}, "longer than 500"),
+        ({"name": "a", "wait_for": {"text": r"(\S+\s*)+ZZ$"}}, "repetition inside a repetition"),
+        ({"name": "a", "wait_for": {"serial": "((a*)*)*b"}}, "repetition inside a repetition"),
+        (
+            {"name": "a", "action": "press_key", "args": {"key": "power", "times": 3}, "destructive": True},
+            "one press",
+        ),
         ({"name": "a", "wait_for": 7}, "a condition is"),
         ({"name": "a", "wait_for": "grub_menu", "register": "1st"}, "a word of letters"),
         ({"name": "a", "wait_for": "grub_menu", "expect": "booting"}, "has none"),
@@ -135,10 +141,21 @@ def test_what_a_step_must_not_be(step: object, says: str) -> None:
     assert says in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", "name: x", "a: &a [*a]", "x" * 1_000_001, "[" * 5000, "\x00", "name: x\nsteps: 7", "{{}}: 1"],
-)
+HUGE_NUMBER = "name: x\nsteps: [{name: a, action: note, args: {text: 0x" + "f" * 6000 + "}}]"
+NO_PLAYBOOKS = [
+    "",
+    "[]",
+    "name: x",
+    HUGE_NUMBER,
+    "a: &a [*a]",
+    "x" * 1_000_001,
+    "[" * 5000,
+    "\x00",
+    "{{}}: 1",
+]
+
+
+@pytest.mark.parametrize("text", [*NO_PLAYBOOKS, "name: x\nsteps: 7"])
 def test_what_is_no_playbook_at_all(text: str) -> None:
     with pytest.raises(PlaybookError):
         load_text(text, PHASES)

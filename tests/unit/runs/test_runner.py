@@ -234,8 +234,8 @@ class TestFaults:
         assert sent.count("power.shutdown") == 1
 
     def test_a_plain_key_of_unknown_delivery_is_not_repeated(self, tmp_path: Path) -> None:
-        # The fifth batch of keys is Enter at the boot menu going down; the machine got it.
-        faults = {"keyboard.send": (None, None, Fault.LOSE_AFTER)}
+        # The fourth batch of keys is Enter at the boot menu going down; the machine got it.
+        faults = {"keyboard.send": (None, None, None, Fault.LOSE_AFTER)}
 
         async def play() -> tuple[list[str], RunState]:
             async with lab(tmp_path, script(faults=faults)) as it:
@@ -453,3 +453,135 @@ class TestPressUntil:
         assert sent == ["power.on", "key.down:down", "key.down:down"]
         assert state.escalation is not None
         assert (state.escalation.reason, "2 times" in state.escalation.detail) == (Reason.ACTION_FAILED, True)
+
+
+def test_a_drive_that_was_cut_off_in_an_act_looks_before_it_goes_on(tmp_path: Path) -> None:
+    steps = [
+        STEPS[0],
+        {"name": "off", "action": "shutdown", "destructive": True, "wait_for": "grub_menu"},
+    ]
+    hangs = script(faults={"power.shutdown": (Fault.HANG,)})
+
+    async def play() -> None:
+        async with lab(tmp_path, hangs) as it:
+            run = await it.session.begin(dict(PLAYBOOK, vars={}, steps=steps), grant=["power.shutdown"])
+            driving = asyncio.ensure_future(run.drive())
+            while "power.shutdown" not in it.sent():
+                assert not driving.done()
+                await it.session.watcher.next(it.session.watcher.latest, 0.05)
+            driving.cancel()
+            await asyncio.wait({driving})
+            assert run.state.stage is Stage.ACTING
+            state = await run.drive()
+            assert state.escalation is not None
+            assert state.escalation.reason is Reason.INTERRUPTED
+            assert it.sent().count("power.shutdown") == 1
+
+    asyncio.run(play())
+
+
+def test_a_reply_in_the_first_moment_of_a_hold_is_driven_on(tmp_path: Path) -> None:
+    async def play() -> RunState:
+        async with lab(tmp_path, script(panics=True)) as it:
+            run = await it.session.begin(PLAYBOOK, secret_values=SECRETS)
+            driving = asyncio.ensure_future(run.drive())
+            elsewhere = Journal(tmp_path / "runs.sqlite")
+            while not elsewhere.runs(stage=Stage.HELD):
+                assert not driving.done()
+                await it.session.watcher.next(it.session.watcher.latest, 0.01)
+            record_reply(Ledger.open(elsewhere, run.id), Reply("abort", reason="enough"))
+            return await driving
+
+    assert asyncio.run(play()).outcome is Outcome.ABORTED
+
+
+def test_asking_who_drives_a_run_takes_nothing(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from reflexarc.runs.ownership import is_driven, run_lock
+
+    lock = run_lock(tmp_path, "run-1")
+    lock.acquire()
+    lock.release()
+    with ThreadPoolExecutor(4) as pool:
+        assert not any(pool.map(lambda _: is_driven(tmp_path, "run-1"), range(400)))
+    lock.acquire()
+    assert is_driven(tmp_path, "run-1")
+    assert not lock.held_by_another()
+    lock.release()
+
+
+def test_keys_that_another_program_left_down_make_no_chord(tmp_path: Path) -> None:
+    async def play() -> list[str]:
+        async with lab(tmp_path) as it:
+            await it.session.keyboard.press("delete")
+            return [f"{s.operation}:{s.detail}" for s in it.machine.sent]
+
+    sent = asyncio.run(play())
+    assert {"key.up:ctrl", "key.up:alt", "key.up:ctrl_r", "key.up:alt_r"} <= set(
+        sent[: sent.index("key.down:delete")]
+    )
+
+
+def test_a_text_cannot_finish_a_chord(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with lab(tmp_path) as it:
+            await it.session.keyboard.down("alt")
+            await it.session.keyboard.down("sysrq")
+            with pytest.raises(SafetyError, match=r"power\.reset"):
+                await it.session.keyboard.type("cab")
+            assert it.sent() == ["key.down:alt", "key.down:sysrq"]
+
+    asyncio.run(play())
+
+
+def test_a_reply_cannot_put_a_result_in_a_variable_s_place(tmp_path: Path) -> None:
+    playbook = dict(PLAYBOOK, vars={"password": {"secret": True}, "cmd": "ls"})
+    steps = [{"name": "r", "wait_for": {"text": ".*"}, "register": "cmd"}]
+
+    async def play() -> None:
+        async with lab(tmp_path, script(panics=True)) as it:
+            run = await it.session.begin(playbook, secret_values=SECRETS)
+            await run.drive()
+            for reply in (Reply("act", steps=steps), Reply("amend", playbook={"name": "x", "steps": steps})):
+                with pytest.raises(PlaybookError, match="variable"):
+                    run.reply(reply)
+
+    asyncio.run(play())
+
+
+def test_a_run_whose_playbook_cannot_be_read_any_more_can_be_ended(tmp_path: Path) -> None:
+    import sqlite3
+
+    from reflexarc.runs.run import abort
+
+    async def nothing(run_id: str) -> None:
+        return None
+
+    async def play() -> None:
+        async with lab(tmp_path, script(panics=True)) as it:
+            run = await it.session.begin(PLAYBOOK, secret_values=SECRETS)
+            await run.drive()
+            run.release()
+            with sqlite3.connect(tmp_path / "runs.sqlite") as db:
+                db.execute("UPDATE events SET body = replace(body, 'power_on', 'explode') WHERE number = 0")
+            await it.session.keyboard.press("a")
+            with pytest.raises(RunError, match="explode"):
+                Ledger.open(it.session.journal, run.id)
+            await abort(
+                it.session.journal, tmp_path / "runs", run.id, "unreadable", by="a test", at_end=nothing
+            )
+            assert [found.outcome for found in it.session.journal.runs()] == ["aborted"]
+
+    asyncio.run(play())
+
+
+def test_the_journal_stays_small_however_often_the_screen_changes(tmp_path: Path) -> None:
+    async def play() -> int:
+        async with lab(tmp_path) as it:
+            run = await it.session.begin(PLAYBOOK, secret_values=SECRETS, grant=["power.shutdown"])
+            await run.drive()
+            bodies = it.session.journal._db.execute("SELECT SUM(length(body)) FROM events WHERE number > 0")
+            return int(bodies.fetchone()[0])
+
+    assert asyncio.run(play()) < 60_000

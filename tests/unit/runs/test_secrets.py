@@ -55,6 +55,30 @@ def test_a_secret_is_masked_wherever_a_screen_breaks_it(secret: str, start: int,
     assert len(clean.screen.lines) == len(lines)
 
 
+@pytest.mark.parametrize(
+    ("secret", "shown"),
+    [
+        ("open sesame 7\n", "<open sesame 7>"),
+        ("first line\nsecond line", "<second line>"),
+        ("correct horse battery", "<correct horse ba>"),
+    ],
+)
+def test_other_forms_of_a_secret_are_masked_too(secret: str, shown: str) -> None:
+    assert shown.strip("<>") not in Redactor([secret]).text(shown)
+    seen = Observation(
+        "x", 1.0, "text", 1.0, 1.0, screen=ScreenText((shown,)), serial=shown, serial_end=len(shown)
+    )
+    clean, hidden = Redactor([secret]).observation(seen)
+    assert (hidden, len(clean.serial)) == (True, len(shown))
+    assert shown.strip("<>") not in clean.text + clean.serial
+
+
+def test_a_secret_that_serial_text_breaks() -> None:
+    seen = Observation("x", 1.0, "text", 1.0, 1.0, serial="<open ses\name 7>")
+    clean, _ = Redactor(["open sesame 7"]).observation(seen)
+    assert clean.serial == "<**** ***\n*** *>"
+
+
 def test_what_holds_no_secret_is_left_alone() -> None:
     seen = Observation("x", 1.0, "text", 1.0, 1.0, screen=ScreenText(("abc",)))
     assert Redactor(["secret"]).observation(seen) == (seen, False)

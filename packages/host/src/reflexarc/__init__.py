@@ -45,8 +45,10 @@ def open(  # noqa: A001 - reflexarc.open is what a caller writes
 
 
 def __getattr__(name: str) -> object:
-    if name in _LAZY:
-        from importlib import import_module
+    from importlib import import_module
 
+    if name == "sync":
+        return import_module("reflexarc.sync")
+    if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'reflexarc' has no attribute {name!r}")

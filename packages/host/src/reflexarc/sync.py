@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from reflexarc.runs.session import Session
 
 T = TypeVar("T")
-_Call = Callable[[Coroutine[Any, Any, T]], T]
 
 
 class Keyboard:
@@ -85,7 +84,12 @@ class Machine:
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine of the asynchronous API to its end."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        running = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return running.result()
+        except BaseException:
+            running.cancel()
+            raise
 
     def observe(self) -> Observation:
         """Look at the machine now."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from reflexarc.cli.options import call, entry_of, inventory_option, machine_argument
+from reflexarc.cli.text import is_terminal
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import open_session
 from reflexarc.machine import keys
@@ -101,15 +102,15 @@ async def _status(entry: Entry) -> None:
 
 
 async def _send(entry: Entry, operation: str, yes: bool, act: Callable[[Session], Awaitable[None]]) -> None:
-    granted = [operation] if is_destructive(operation) and _authorised(entry.name, operation, yes) else []
+    granted = [operation] if is_destructive(operation) and authorised(entry.name, operation, yes) else []
     async with open_session(entry, grant=granted, holder="a single command", launch=False) as session:
         if granted:
             require(entry.name, await preflight(session.machine, []))
         await act(session)
 
 
-def _authorised(machine: str, operation: str, yes: bool) -> bool:
-    """Ask the person at the terminal; without one nothing destructive is authorised."""
-    if not sys.stdin.isatty():
+def authorised(machine: str, operation: str, yes: bool) -> bool:
+    """Ask the person at the terminal; without a terminal nothing destructive is authorised."""
+    if not is_terminal(sys.stdin):
         return False
     return yes or click.confirm(f"{operation} on {machine} is destructive. Send it?", default=False, err=True)

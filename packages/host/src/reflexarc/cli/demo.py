@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from reflexarc.cli.driving import drive
 from reflexarc.cli.options import call, json_option
 from reflexarc.cli.progress import view
+from reflexarc.cli.text import is_terminal
 from reflexarc.demo.machine import PLAYBOOKS, DemoMachine, prepare
 from reflexarc.inventory.opening import end_of_run, open_session
 from reflexarc.inventory.places import places
@@ -46,7 +47,7 @@ def _prepared() -> DemoMachine:
 
 async def _demo(machine: DemoMachine, *, surprise: bool, as_json: bool) -> int:
     playbook = PLAYBOOKS / ("surprise.yaml" if surprise else "demo.yaml")
-    interactive = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
+    interactive = is_terminal(sys.stdin) and is_terminal(sys.stdout) and not as_json
     await _end_earlier(machine)
     async with open_session(machine.entry, holder="reflexarc demo") as session:
         shown = view()
@@ -70,7 +71,7 @@ async def _end_earlier(machine: DemoMachine) -> None:
     async def at_end(run_id: str) -> None:
         await end_of_run(machine.entry, run_id)
 
-    for run in journal.runs(machine=machine.entry.name, open_only=True):
+    for run in journal.runs(place=machine.entry.place, open_only=True):
         click.echo(f"ending the earlier run {run.run_id}", err=True)
         await abort(journal, found.runs, run.run_id, "another demo was started", by="demo", at_end=at_end)
     journal.close()

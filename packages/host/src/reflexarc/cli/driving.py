@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
-from reflexarc.cli.ending import show_end, show_escalation
+from reflexarc.cli.ending import exit_code, show_end, show_escalation
 from reflexarc.cli.progress import View
+from reflexarc.cli.text import printable
 from reflexarc.errors import PlaybookError, RunError
 from reflexarc.playbook import document
+from reflexarc.playbook.state import Escalation, Reason
 from reflexarc.runs.replies import Reply
 from reflexarc.runs.run import Run
 
@@ -27,43 +31,57 @@ async def drive(run: Run, shown: View, *, as_json: bool, interactive: bool) -> i
         while True:
             with shown:
                 await run.drive()
-            if run.escalation is None or not interactive:
+            held = run.escalation
+            # A lost machine is opened anew by the process that takes the run up again.
+            lost = held is not None and held.reason is Reason.CONNECTION_LOST
+            if held is None or not interactive or lost:
                 return show_end(run, as_json=as_json)
-            await _answered(run)
+            if not await _answered(run, held):
+                return exit_code(run.state)
     finally:
         run.release()
 
 
-async def _answered(run: Run) -> None:
-    """Show the escalation and wait until it is answered, here or by another process."""
-    held = run.escalation
-    assert held is not None
+async def _answered(run: Run, held: Escalation) -> bool:
+    """Show the escalation and wait until it is answered, here or elsewhere; False where the person leaves it."""
     show_escalation(run.state, held)
     click.echo(f"  {_HELP}")
+    loop = asyncio.get_running_loop()
+    left = asyncio.Event()
+    loop.add_signal_handler(signal.SIGINT, left.set)
+    leaving = asyncio.ensure_future(left.wait())
     elsewhere = asyncio.ensure_future(run.wait_for_reply())
     try:
         while run.escalation is not None:
             typed = asyncio.ensure_future(_line())
-            await asyncio.wait({typed, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
+            waits: set[asyncio.Future[Any]] = {typed, elsewhere, leaving}
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if typed.done() and (line := typed.result()) is not None:
+                _reply(run, line)
+                continue
+            typed.cancel()
             if elsewhere.done():
-                typed.cancel()
                 elsewhere.result()
                 click.echo("  answered by another process")
-                return
-            _reply(run, typed.result())
+                return True
+            click.echo(f"  run {run.id} stays held")
+            return False
+        return True
     finally:
+        loop.remove_signal_handler(signal.SIGINT)
         elsewhere.cancel()
+        leaving.cancel()
 
 
 def _reply(run: Run, line: str) -> None:
     try:
         run.reply(parse_reply(line), by="terminal")
     except (PlaybookError, RunError, click.UsageError) as error:
-        click.echo(f"  not taken: {error}; {_HELP}", err=True)
+        click.echo(f"  not taken: {printable(str(error))}; {_HELP}", err=True)
 
 
-async def _line() -> str:
-    """The next line from the terminal; cancelling leaves the terminal as it was."""
+async def _line() -> str | None:
+    """The next line from the terminal, None at its end; cancelling leaves the terminal as it was."""
     loop = asyncio.get_running_loop()
     line: asyncio.Future[str] = loop.create_future()
 
@@ -76,9 +94,7 @@ async def _line() -> str:
         text = await line
     finally:
         loop.remove_reader(sys.stdin.fileno())
-    if not text:
-        raise KeyboardInterrupt
-    return text
+    return text or None
 
 
 def parse_reply(line: str) -> Reply:
@@ -109,7 +125,9 @@ def make_reply(
         return Reply("act", steps=steps, grant=grant)
     if not isinstance(data, dict):
         raise PlaybookError("amend needs a playbook", path=file)
-    at = int(resume_at) if resume_at is not None and resume_at.isdigit() else resume_at
+    at = (
+        int(resume_at) if resume_at is not None and resume_at.isascii() and resume_at.isdigit() else resume_at
+    )
     return Reply("amend", playbook=data, resume_at=at, grant=grant)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from reflexarc.cli.main import EXIT_FAILED, EXIT_HELD, EXIT_INTERRUPTED
-from reflexarc.cli.text import dump, printable
+from reflexarc.cli.text import dump, is_terminal, one_line, printable
 from reflexarc.playbook.state import Escalation, Outcome, RunState, Stage
 from reflexarc.runs.describe import describe_escalation
 
@@ -26,20 +27,27 @@ def exit_code(state: RunState) -> int:
 
 def show_end(run: Run, *, as_json: bool) -> int:
     """Print how the run stands, for a person or as JSON; return the exit code."""
+    with suppress(OSError):
+        _show(run, as_json=as_json)
+    return exit_code(run.state)
+
+
+def _show(run: Run, *, as_json: bool) -> None:
     state = run.state
     held = run.escalation
-    if as_json or (held is not None and not sys.stdout.isatty()):
+    if as_json or (held is not None and not is_terminal(sys.stdout)):
         click.echo(dump(describe_escalation(state, held) if held is not None else run.describe()))
     elif held is not None:
         show_escalation(state, held)
     else:
         show_outcome(run.describe())
-    return exit_code(state)
 
 
 def show_escalation(state: RunState, held: Escalation) -> None:
     """Say what the run asks, with what is on the screen and how to answer."""
-    click.echo(f"HELD  run {state.run_id}, escalation {held.id}: {held.reason} at step {held.step_name!r}")
+    click.echo(
+        f"HELD  run {state.run_id}, escalation {held.id}: {held.reason} at step {one_line(held.step_name)!r}"
+    )
     click.echo(f"  expected {', '.join(held.expected) or 'what the step says'}; the machine shows "
                f"{held.observed_phase} (confidence {held.confidence:.2f}, {held.rung})")  # fmt: skip
     if held.detail:
@@ -57,9 +65,9 @@ def show_outcome(described: Mapping[str, object]) -> None:
     click.echo(f"{described['outcome']}{reason}  (run {described['run_id']})")
     for name, value in cast("Mapping[str, object]", described["registered"]).items():
         shown = value.get("match") if isinstance(value, Mapping) and value.get("match") else value
-        click.echo(f"  {name} = {printable(str(shown))[:200]}")
+        click.echo(f"  {name} = {one_line(str(shown))[:200]}")
     for warning in cast("list[str]", described["warnings"]):
-        click.echo(f"  warning: {printable(warning)}")
+        click.echo(f"  warning: {one_line(warning)}")
     reads = cast("Mapping[str, int]", telemetry["reads"])
     rungs = ", ".join(f"{rung} {count}" for rung, count in sorted(reads.items(), key=lambda item: -item[1]))
     click.echo(
@@ -74,5 +82,5 @@ def show_steps(described: Mapping[str, object]) -> None:
     for step in cast("list[Mapping[str, object]]", telemetry["steps"]):
         click.echo(
             f"  {step['waiting']!s:>8} s waiting {step['acting']!s:>7} s acting "
-            f"{step['held']!s:>8} s held  {printable(str(step['name']))}"
+            f"{step['held']!s:>8} s held  {one_line(str(step['name']))}"
         )

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
-from reflexarc.cli.options import entry_of, inventory_option, json_option, machine_argument
+from reflexarc.cli.control import authorised, yes_option
+from reflexarc.cli.options import call, entry_of, inventory_option, json_option, machine_argument
 from reflexarc.cli.text import dump
 from reflexarc.inventory import entries, opening
+from reflexarc.machine.capabilities import PowerState
 
 
 @click.group()
@@ -57,17 +59,31 @@ def start(machine: str, inventory: Path | None) -> None:
 @machines.command()
 @machine_argument
 @inventory_option
-@click.option("--yes", is_flag=True, help="Stop it even while a run is held on it.")
+@yes_option
 def stop(machine: str, inventory: Path | None, yes: bool) -> None:
-    """End a virtual machine at once, as if its plug were pulled. Names may be globbed."""
+    """End a virtual machine. Names may be globbed.
+
+    One that is on loses its power: that is power.off, and needs a person's word. Refused while a run advances.
+    """
     for entry in _matching(machine, inventory):
-        run = opening.owner(entry)
-        if run and opening.running_vm(entry) and not yes:
-            raise click.UsageError(
-                f"{entry.name} belongs to run {run}; abort that with `reflexarc runs abort {run}`, or add --yes"
-            )
-        ended = opening.stop_vm(entry)
+        ended = call(_stop(entry, yes))
         click.echo(f"{entry.name}: {'stopped' if ended else 'was not running'}")
+
+
+async def _stop(entry: entries.Entry, yes: bool) -> bool:
+    if opening.running_vm(entry) is None:
+        return opening.stop_vm(entry)
+    grant = ["power.off"] if await _is_on(entry) and authorised(entry.name, "power.off", yes) else []
+    async with opening.open_session(entry, grant=grant, holder="machines stop", launch=False) as session:
+        session.lock.acquire()
+        if await session.power.state() is not PowerState.OFF:
+            session.machine.guard.check("power.off")
+        return opening.stop_vm(entry)
+
+
+async def _is_on(entry: entries.Entry) -> bool:
+    async with opening.open_session(entry, launch=False) as session:
+        return await session.power.state() is not PowerState.OFF
 
 
 def _matching(pattern: str, inventory: Path | None) -> list[entries.Entry]:

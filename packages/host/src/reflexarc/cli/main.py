@@ -11,6 +11,8 @@ from reflexarc import __version__
 if TYPE_CHECKING:
     import click
 
+    from reflexarc.errors import ReflexarcError
+
 EXIT_FAILED, EXIT_USAGE, EXIT_HELD, EXIT_INTERRUPTED = 1, 2, 3, 130
 
 _COMMANDS = {
@@ -55,7 +57,7 @@ def main() -> None:
 def _guarded(arguments: list[str]) -> int:
     import click
 
-    from reflexarc.errors import ConfigError, JournalError, PlaybookError, ReflexarcError
+    from reflexarc.errors import ReflexarcError
 
     try:
         result = _group()(arguments, prog_name="reflexarc", standalone_mode=False)
@@ -64,12 +66,8 @@ def _guarded(arguments: list[str]) -> int:
     except click.ClickException as error:
         error.show()
         return EXIT_USAGE
-    except (ConfigError, PlaybookError) as error:
-        return _say(error, EXIT_USAGE)
-    except JournalError as error:
-        return _say(error, EXIT_INTERRUPTED)
     except ReflexarcError as error:
-        return _say(error, EXIT_FAILED)
+        return _say(error, code_of(error))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -85,6 +83,15 @@ def _say(error: Exception, code: int) -> int:
 
     print(f"reflexarc: {printable(str(error))}", file=sys.stderr)
     return code
+
+
+def code_of(error: ReflexarcError) -> int:
+    """The exit code of an error: a file or an argument that is wrong, or anything else."""
+    from reflexarc.errors import ConfigError, JournalError, PlaybookError
+
+    if isinstance(error, JournalError):
+        return EXIT_INTERRUPTED
+    return EXIT_USAGE if isinstance(error, ConfigError | PlaybookError) else EXIT_FAILED
 
 
 def _own_mistake() -> int:

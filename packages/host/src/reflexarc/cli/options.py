@@ -45,12 +45,28 @@ def call(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(coroutine)
 
 
+def absolute(references: dict[str, str]) -> dict[str, str]:
+    """Secret references whose files can be found from any folder."""
+    return {
+        name: f"file:{Path(where).expanduser().absolute()}"
+        if kind == "file" and not where.startswith("~")
+        else ref
+        for name, ref in references.items()
+        for kind, _, where in [ref.partition(":")]
+    }
+
+
+def _is_text(value: str) -> bool:
+    """Tell whether an argument was UTF-8; the interpreter keeps other bytes as lone surrogates."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
 def pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
     """Split NAME=VALUE options; raises a usage error where the = is missing."""
     found: dict[str, str] = {}
     for value in values:
         name, equals, rest = value.partition("=")
-        if not equals or not name:
+        if not equals or not name or not _is_text(value):
             raise click.UsageError(f"{option} takes NAME=VALUE, not {value!r}")
         found[name] = rest
     return found

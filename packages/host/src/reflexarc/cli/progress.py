@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -13,10 +14,10 @@ from rich.markup import escape
 from rich.spinner import Spinner
 from rich.text import Text
 
-from reflexarc.cli.text import printable
+from reflexarc.cli.text import is_terminal, one_line
 from reflexarc.observation import UNKNOWN, Observation
 from reflexarc.playbook.events import Acted, Event, Observed, Replied, Verified
-from reflexarc.playbook.state import Outcome, RunState, Stage
+from reflexarc.playbook.state import Outcome, RunState
 
 
 class View(Protocol):
@@ -28,12 +29,12 @@ class View(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def __call__(self, event: Event, state: RunState) -> None: ...
+    def __call__(self, event: Event, before: RunState, state: RunState) -> None: ...
 
 
 def view(*, label: str = "") -> View:
     """A live view on a terminal, plain lines elsewhere; both write to standard error."""
-    return LiveView(label) if sys.stderr.isatty() else PlainView(label)
+    return LiveView(label) if is_terminal(sys.stderr) else PlainView(label)
 
 
 class _Steps:
@@ -42,34 +43,30 @@ class _Steps:
     def __init__(self, label: str) -> None:
         self.label = f"{label}: " if label else ""
         self._began = time.monotonic()
-        self._index = 0
         self._seen = ""
         self._note = ""
 
-    def line(self, event: Event, state: RunState) -> str | None:
+    def line(self, event: Event, before: RunState, state: RunState) -> str | None:
         """The line for the event, None where it finishes nothing."""
         if isinstance(event, Observed | Verified):
             self._seen = _seen(event.observation)
         if isinstance(event, Acted) and "text" in event.result:
             self._note = str(event.result["text"])
         if isinstance(event, Replied):
-            self._index = state.index
             return f"{self.label}answered: {event.kind}"
-        ended = state.stage is Stage.ENDED
-        if state.index == self._index and not (ended and state.outcome is Outcome.SUCCEEDED):
+        if state.index == before.index and state.outcome is not Outcome.SUCCEEDED:
             return None
-        return self._finished(state)
+        return self._finished(before)
 
     def _finished(self, state: RunState) -> str:
-        steps = state.playbook.steps
-        step = steps[min(self._index, len(steps) - 1)]
-        width = min(40, max(len(step.name) for step in steps))
+        width = min(40, max(len(step.name) for step in state.playbook.steps))
         seconds = time.monotonic() - self._began
         self._began = time.monotonic()
-        self._index = state.index
-        done = f"{step.action} ({self._note})" if self._note else step.action or "seen"
+        action = state.step.action or "seen"
+        done = f"{action} ({self._note})" if self._note else action
         self._note = ""
-        return f"{self.label}{seconds:7.2f} s  {step.name:<{width}}  {self._seen:<26}  {done}"
+        name = one_line(state.step.name)
+        return f"{self.label}{seconds:7.2f} s  {name:<{width}}  {self._seen:<26}  {one_line(done)}"
 
 
 def _seen(seen: Observation) -> str:
@@ -92,10 +89,11 @@ class PlainView:
     ) -> None:
         return None
 
-    def __call__(self, event: Event, state: RunState) -> None:
-        line = self._steps.line(event, state)
+    def __call__(self, event: Event, before: RunState, state: RunState) -> None:
+        line = self._steps.line(event, before, state)
         if line is not None:
-            print(printable(line), file=sys.stderr, flush=True)
+            with suppress(OSError):
+                print(line, file=sys.stderr, flush=True)
 
 
 class LiveView:
@@ -116,10 +114,10 @@ class LiveView:
     ) -> None:
         self._live.stop()
 
-    def __call__(self, event: Event, state: RunState) -> None:
-        line = self._steps.line(event, state)
+    def __call__(self, event: Event, before: RunState, state: RunState) -> None:
+        line = self._steps.line(event, before, state)
         if line is not None:
-            self._live.console.print(f"[green]✓[/] {escape(printable(line))}")
+            self._live.console.print(f"[green]✓[/] {escape(line)}")
         self._spinner.update(text=Text.from_markup(_now(state)))
 
 
@@ -127,4 +125,4 @@ def _now(state: RunState) -> str:
     step = state.step
     total = len(state.playbook.steps)
     seen = f" · sees [bold]{escape(state.phase)}[/]" if state.phase else ""
-    return f"{state.index + 1}/{total} {escape(step.name)} · {state.stage}{seen}"
+    return f"{state.index + 1}/{total} {escape(one_line(step.name))} · {state.stage}{seen}"

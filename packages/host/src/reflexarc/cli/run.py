@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import click
 
 from reflexarc.cli.driving import drive
-from reflexarc.cli.options import call, inventory_option, json_option, pairs
+from reflexarc.cli.main import code_of
+from reflexarc.cli.options import absolute, call, inventory_option, json_option, pairs
 from reflexarc.cli.progress import view
-from reflexarc.cli.text import dump
-from reflexarc.errors import ReflexarcError
+from reflexarc.cli.text import dump, is_terminal, one_line, person, printable
+from reflexarc.errors import ConnectError, ReflexarcError
 from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import open_session
+from reflexarc.inventory.places import phase_folders
 from reflexarc.machine.policy import covers
 from reflexarc.playbook import grants
+from reflexarc.playbook.loader import load_file
 from reflexarc.playbook.model import Playbook
-from reflexarc.runs.preflight import preflight
-from reflexarc.runs.session import Session
+from reflexarc.runs.preflight import Finding, preflight
+from reflexarc.runs.replies import check_grant, check_variables
+from reflexarc.sensing.recognise import load_recognisers
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Wish:
     as_json: bool
     dry_run: bool
     interactive: bool
+    secret_values: Mapping[str, str] = field(default_factory=dict)
 
 
 @click.command("run")
@@ -79,16 +83,19 @@ def run_playbook(
     wish = Wish(
         playbook=playbook,
         variables=pairs(variables, "--var"),
-        secrets={**pairs(secrets, "--secret"), **files},
+        secrets={**absolute(pairs(secrets, "--secret")), **files},
         grant=tuple(name for names in grant for name in names.split(",") if name),
         as_json=as_json,
         dry_run=dry_run,
-        interactive=sys.stdin.isatty() and sys.stdout.isatty() and not as_json,
+        interactive=is_terminal(sys.stdin) and is_terminal(sys.stdout) and not as_json,
     )
     chosen = _chosen(entries.load(inventory), machines)
+    loaded = load_file(playbook, load_recognisers(phase_folders()).phases)
+    if dry_run:
+        return max(call(_dry_run(entry, loaded, wish)) for entry in chosen)
     if len(chosen) == 1:
-        return call(_run(chosen[0], wish, label=""))
-    return call(_run_all(chosen, wish))
+        return call(_run(chosen[0], loaded, _asked(loaded, wish, chosen[0].name), label=""))
+    return call(_run_all(chosen, loaded, replace(wish, interactive=False)))
 
 
 def _chosen(inventory: entries.Inventory, patterns: tuple[str, ...]) -> list[Entry]:
@@ -100,15 +107,15 @@ def _chosen(inventory: entries.Inventory, patterns: tuple[str, ...]) -> list[Ent
     return list(found.values())
 
 
-async def _run_all(chosen: Sequence[Entry], wish: Wish) -> int:
+async def _run_all(chosen: Sequence[Entry], playbook: Playbook, wish: Wish) -> int:
     """One run a machine, at the same time; nobody is asked; the worst code counts."""
 
     async def one(entry: Entry) -> int:
         try:
-            return await _run(entry, wish, label=entry.name, alone=False)
+            return await _run(entry, playbook, wish, label=entry.name)
         except ReflexarcError as error:
-            click.echo(f"{entry.name}: {error}", err=True)
-            return 1
+            click.echo(f"{entry.name}: {printable(str(error))}", err=True)
+            return code_of(error)
 
     codes = await asyncio.gather(*(one(entry) for entry in chosen))
     for entry, code in zip(chosen, codes, strict=True):
@@ -116,25 +123,31 @@ async def _run_all(chosen: Sequence[Entry], wish: Wish) -> int:
     return max(codes)
 
 
-async def _run(entry: Entry, wish: Wish, *, label: str, alone: bool = True) -> int:
-    holder = f"a run of {wish.playbook.name}"
-    async with open_session(entry, holder=holder, dry_run=wish.dry_run) as session:
-        playbook = session.load(wish.playbook)
-        if wish.dry_run:
-            return await _dry_run(session, playbook, wish)
-        interactive = wish.interactive and alone
-        grant = wish.grant or (_asked_grant(playbook, wish.variables, entry.name) if interactive else ())
+def _asked(playbook: Playbook, wish: Wish, machine: str) -> Wish:
+    """The wish, with what a person at the terminal added: a grant, and secrets that are missing."""
+    if not wish.interactive:
+        return wish
+    missing = [
+        v.name for v in playbook.variables.values() if v.secret and v.required and v.name not in wish.secrets
+    ]
+    values = {name: click.prompt(name, hide_input=True, err=True) for name in missing}
+    grant = wish.grant or _asked_grant(playbook, wish.variables, machine)
+    return replace(wish, grant=grant, secret_values=values)
+
+
+async def _run(entry: Entry, playbook: Playbook, wish: Wish, *, label: str) -> int:
+    async with open_session(entry, holder=f"a run of {wish.playbook.name}") as session:
         shown = view(label=label)
         run = await session.begin(
             playbook,
             variables=wish.variables,
-            secret_values=_asked_secrets(playbook, wish.secrets) if interactive else None,
+            secret_values=wish.secret_values,
             secret_references=wish.secrets,
-            grant=grant,
-            by=f"{getpass.getuser()} at the command line",
+            grant=wish.grant,
+            by=person(),
             listener=shown,
         )
-        return await drive(run, shown, as_json=wish.as_json, interactive=interactive)
+        return await drive(run, shown, as_json=wish.as_json, interactive=wish.interactive)
 
 
 def _asked_grant(playbook: Playbook, variables: Mapping[str, object], machine: str) -> tuple[str, ...]:
@@ -142,24 +155,29 @@ def _asked_grant(playbook: Playbook, variables: Mapping[str, object], machine: s
     wanted = [r for r in grants.requests(playbook, variables) if covers(playbook.authorize, r.operation)]
     if not wanted:
         return ()
-    click.echo(f"{playbook.name} wants to do on {machine}:", err=True)
+    click.echo(f"{one_line(playbook.name)} wants to do on {machine}:", err=True)
     for request in wanted:
-        mark = "  UNVERIFIED: nothing is checked before it fires" if request.unverified else ""
-        arguments = f" ({request.arguments})" if request.arguments else ""
-        click.echo(f"  {request.operation:<16} {request.step}{arguments}{mark}", err=True)
+        checked = (
+            "UNVERIFIED: nothing is checked before" if request.unverified else f"if {request.verified_by}"
+        )
+        arguments = f" ({one_line(request.arguments)})" if request.arguments else ""
+        click.echo(
+            f"  {request.operation:<16} {one_line(request.step)!r}{arguments}, {one_line(checked)}", err=True
+        )
     if not click.confirm("Authorise this?", default=False, err=True):
         return ()
     return tuple(sorted({request.operation for request in wanted}))
 
 
-def _asked_secrets(playbook: Playbook, given: Mapping[str, str]) -> dict[str, str]:
-    missing = [v.name for v in playbook.variables.values() if v.secret and v.required and v.name not in given]
-    return {name: click.prompt(name, hide_input=True, err=True) for name in missing}
-
-
-async def _dry_run(session: Session, playbook: Playbook, wish: Wish) -> int:
-    """Say what the run would do and what preflight finds; send nothing."""
-    findings = await preflight(session.machine, playbook.needs)
+async def _dry_run(entry: Entry, playbook: Playbook, wish: Wish) -> int:
+    """Check everything that can be checked, say what the run would do, send nothing and start no VM."""
+    check_grant(wish.grant)
+    check_variables(playbook, {*wish.variables, *wish.secrets})
+    try:
+        async with open_session(entry, holder="a dry run", dry_run=True, launch=False) as session:
+            findings = await preflight(session.machine, playbook.needs)
+    except ConnectError as error:
+        findings = [Finding("machine", ok=True, critical=False, detail=str(error))]
     steps = [
         {
             "name": step.name,
@@ -175,12 +193,12 @@ async def _dry_run(session: Session, playbook: Playbook, wish: Wish) -> int:
             {"check": f.check, "ok": f.ok, "critical": f.critical, "detail": f.detail} for f in findings
         ]
         click.echo(
-            dump({"machine": session.name, "playbook": playbook.name, "preflight": checks, "steps": steps})
+            dump({"machine": entry.name, "playbook": playbook.name, "preflight": checks, "steps": steps})
         )
     else:
         for finding in findings:
-            click.echo(f"{'ok ' if finding.ok else 'BAD'} {finding.check}: {finding.detail}")
+            click.echo(f"{'ok ' if finding.ok else 'BAD'} {finding.check}: {one_line(finding.detail)}")
         for number, step in enumerate(steps, 1):
             gate = "" if step["granted"] else f"  needs --grant {step['needs_grant']}"
-            click.echo(f"{number:>3}. {step['name']}: {step['action'] or 'wait'}{gate}")
+            click.echo(f"{number:>3}. {one_line(str(step['name']))}: {step['action'] or 'wait'}{gate}")
     return 0 if all(f.ok or not f.critical for f in findings) else 1

@@ -5,8 +5,8 @@ Looking at the journal loads no driver and no senses; what needs them imports th
 
 from __future__ import annotations
 
-import getpass
 import sys
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -14,14 +14,14 @@ import click
 
 from reflexarc.cli.ending import exit_code, show_escalation, show_outcome, show_steps
 from reflexarc.cli.options import call, inventory_option, json_option, pairs
-from reflexarc.cli.text import dump, printable
+from reflexarc.cli.text import dump, is_terminal, one_line, person
 from reflexarc.errors import MachineBusyError
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.places import places
 from reflexarc.playbook.state import Stage
 from reflexarc.runs.describe import describe_run, outcome_name
 from reflexarc.runs.journal import Journal, Summary
-from reflexarc.runs.ledger import Ledger
+from reflexarc.runs.ledger import Ledger, require_held
 from reflexarc.runs.ownership import is_driven
 from reflexarc.runs.replies import KINDS, record_reply
 
@@ -46,8 +46,12 @@ def list_runs(machine: str | None, held: bool, limit: int, as_json: bool) -> Non
     for row in rows:
         when = datetime.fromtimestamp(float(str(row["created"]))).astimezone().strftime("%Y-%m-%d %H:%M:%S")
         click.echo(
-            f"{row['run_id']}  {when}  {row['machine']:<12} {row['outcome']:<11} {row['playbook']}"
-            + printable(f"  {row['step']}: {row['reason']}" if row["reason"] else "")
+            f"{row['run_id']}  {when}  {row['machine']:<12} {row['outcome']:<11} "
+            + one_line(
+                f"{row['playbook']}  {row['step']}: {row['reason']}"
+                if row["reason"]
+                else str(row["playbook"])
+            )
         )
 
 
@@ -110,24 +114,27 @@ def reply(
 ) -> int:
     """Answer a held run; where no process drives it, go on with it here. FILE may be - for standard input."""
     from reflexarc.cli.driving import make_reply
+    from reflexarc.inventory.opening import end_of_run
 
     journal = _journal()
     run_id = journal.find(run_id)
     operations = tuple(name for names in grant for name in names.split(",") if name)
     answer = make_reply(kind, file, resume_at=resume_at, grant=operations, reason=reason)
     ledger = Ledger.open(journal, run_id)
-    by = f"{getpass.getuser()} at the command line"
-    driven = is_driven(places().runs, run_id)
-    record_reply(ledger, answer, escalation_id=escalation, by=by)
-    click.echo(f"run {run_id}: answered with {kind}", err=True)
-    if driven:
-        return 0
-    if ledger.state.stage is Stage.ENDED:
-        from reflexarc.inventory.opening import end_of_run
+    require_held(ledger.state, escalation)
 
+    def answered(ledger: Ledger) -> None:
+        record_reply(ledger, answer, escalation_id=escalation, by=person())
+        click.echo(f"run {run_id}: answered with {kind}", err=True)
+
+    if is_driven(places().runs, run_id):
+        answered(ledger)
+        return 0
+    if kind == "abort":
+        answered(ledger)
         call(end_of_run(_entry(ledger, inventory), run_id))
         return exit_code(ledger.state)
-    return call(_go_on(ledger, pairs(secrets, "--secret"), inventory, as_json=as_json))
+    return call(_go_on(ledger, pairs(secrets, "--secret"), inventory, as_json=as_json, answered=answered))
 
 
 @runs.command()
@@ -154,32 +161,48 @@ def resume(run_id: str, secrets: tuple[str, ...], inventory: Path | None, as_jso
 @inventory_option
 def abort(run_id: str, reason: str, inventory: Path | None) -> int:
     """End a run that is held or interrupted, and the VM that was launched for it."""
-    from reflexarc.inventory.opening import end_of_run
+    from reflexarc.inventory.opening import end_of_run, entry_of_run
     from reflexarc.runs.run import abort as abort_run
 
     journal = _journal()
     run_id = journal.find(run_id)
-    entry = _entry(Ledger.open(journal, run_id), inventory)
+    machine = next(run.machine for run in journal.runs() if run.run_id == run_id)
+    entry = entry_of_run(run_id, machine, inventory)
 
     async def at_end(ended: str) -> None:
         await end_of_run(entry, ended)
 
-    call(abort_run(journal, places().runs, run_id, reason, by=getpass.getuser(), at_end=at_end))
+    call(abort_run(journal, places().runs, run_id, reason, by=person(), at_end=at_end))
     click.echo(f"run {run_id}: aborted")
     return 0
 
 
-async def _go_on(ledger: Ledger, secrets: dict[str, str], inventory: Path | None, *, as_json: bool) -> int:
+async def _go_on(
+    ledger: Ledger,
+    secrets: dict[str, str],
+    inventory: Path | None,
+    *,
+    as_json: bool,
+    answered: Callable[[Ledger], None] | None = None,
+) -> int:
+    """Open the machine, take the run up, answer it where that was asked, and drive it on."""
     from reflexarc.cli.driving import drive
     from reflexarc.cli.progress import view
     from reflexarc.inventory.opening import open_session
     from reflexarc.runs.secrets import resolve
 
     values = {name: resolve(name, reference) for name, reference in secrets.items()}
-    interactive = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
+    interactive = is_terminal(sys.stdin) and is_terminal(sys.stdout) and not as_json
     async with open_session(_entry(ledger, inventory), holder=f"run {ledger.state.run_id}") as session:
         shown = view()
         run = session.take_up(ledger.state.run_id, secret_values=values, listener=shown)
+        try:
+            if answered is not None:
+                session.lock.acquire()
+                answered(run.runner.ledger)
+        except BaseException:
+            run.release()
+            raise
         return await drive(run, shown, as_json=as_json, interactive=interactive)
 
 

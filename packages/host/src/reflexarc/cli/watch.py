@@ -13,7 +13,7 @@ from rich.status import Status
 
 from reflexarc.cli.main import EXIT_FAILED
 from reflexarc.cli.options import call, entry_of, inventory_option, json_option, machine_argument
-from reflexarc.cli.text import dump
+from reflexarc.cli.text import dump, is_terminal
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import open_session
 from reflexarc.observation import Observation
@@ -34,7 +34,7 @@ def watch(
 
 async def _watch(entry: Entry, as_json: bool, until: str | None, timeout: float | None) -> int:
     deadline = None if timeout is None else time.monotonic() + timeout
-    live = sys.stderr.isatty() and not as_json
+    live = is_terminal(sys.stderr) and not as_json
     async with open_session(entry, launch=False) as session:
         if until is not None and until not in session.phases:
             raise click.UsageError(f"there is no phase {until!r}; `reflexarc phases list` names all")

@@ -14,13 +14,13 @@ from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
 
 PLAYBOOKS = Path(__file__).parent / "playbooks"
-NAME = "demo"
+NAME = "reflexarc-demo"
 
 _INVENTORY = """\
 # The machine of `reflexarc demo`; written anew by it.
-[machines.demo]
+[machines.reflexarc-demo]
 drivers = ["qemu"]
-[machines.demo.qemu]
+[machines.reflexarc-demo.qemu]
 cdrom = "demo.iso"
 memory_mib = 512
 """

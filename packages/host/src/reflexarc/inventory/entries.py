@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import tomllib
@@ -32,6 +33,11 @@ class Entry:
     source: Path
     keymap: str = "us"
     policy: Policy = field(default_factory=Policy)
+
+    @property
+    def place(self) -> str:
+        """The name of what is kept for this machine: two inventories may each have a machine of the same name."""
+        return f"{self.name}-{hashlib.sha256(str(self.source).encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)

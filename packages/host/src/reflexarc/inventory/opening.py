@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
@@ -14,7 +15,7 @@ from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.driver import open_driver as open_qemu
 from reflexarc.drivers.replay.config import ReplayConfig
 from reflexarc.drivers.replay.driver import open_driver as open_replay
-from reflexarc.errors import ConfigError, ConnectError, JournalError
+from reflexarc.errors import ConfigError, ConnectError, JournalError, MachineError
 from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.places import phase_folders, places
@@ -27,6 +28,8 @@ from reflexarc.runs.session import Session
 from reflexarc.sensing.ladder import Ladder
 from reflexarc.sensing.recognise import load_recognisers
 from reflexarc.sensing.watcher import Watcher
+
+_SESSION = "session "
 
 
 def audit_to(path: Path) -> Audit:
@@ -49,19 +52,43 @@ def audit_to(path: Path) -> Audit:
 
 def running_vm(entry: Entry) -> qemu_vm.Vm | None:
     """The VM of this machine that is running, None where none is or the machine is none of ours to start."""
-    return qemu_vm.find(entry.name, places().machine(entry.name)) if "qemu" in entry.drivers else None
+    return qemu_vm.find(entry.name, places().machine(entry.place)) if "qemu" in entry.drivers else None
 
 
 def owner(entry: Entry) -> str | None:
-    """The run that the running VM was launched for, None where it was started by itself."""
+    """The run that the running VM was launched for, None where it was started by itself or for a session."""
+    mark = _mark(entry)
+    return None if mark is None or mark.startswith(_SESSION) else mark
+
+
+def _mark(entry: Entry) -> str | None:
+    """Whom the VM belongs to: a run's id, or the session of a process; None where it was started by itself."""
+    with suppress(OSError):
+        return _owner_file(entry).read_text() or None
+    return None
+
+
+def _owner_file(entry: Entry) -> Path:
+    return places().machine(entry.place) / "owner"
+
+
+def _own(entry: Entry, mark: str) -> None:
+    file = _owner_file(entry)
     try:
-        return _owner_file(entry.name).read_text() or None
-    except OSError:
-        return None
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file.write_text(mark)
+    except OSError as error:
+        raise ConfigError(f"can't write the machine's folder: {error.strerror}", path=file) from error
 
 
-def _owner_file(name: str) -> Path:
-    return places().machine(name) / "owner"
+def _is_left(entry: Entry, journal: Journal) -> bool:
+    """Tell whether the VM's owner is gone: a process that was killed, or a run that has ended."""
+    mark = _mark(entry)
+    if mark is None:
+        return False
+    if mark.startswith(_SESSION):
+        return not Path(f"/proc/{mark.removeprefix(_SESSION)}").exists()
+    return all(run.run_id != mark for run in journal.runs(place=entry.place, open_only=True))
 
 
 def start_vm(entry: Entry) -> qemu_vm.Vm:
@@ -73,8 +100,8 @@ def start_vm(entry: Entry) -> qemu_vm.Vm:
         raise ConfigError(
             f"{entry.name} is no virtual machine of reflexarc's to launch; use `reflexarc power`"
         )
-    vm = qemu_vm.launch(_qemu_config(entry), machine=entry.name, state_dir=places().machine(entry.name))
-    _owner_file(entry.name).unlink(missing_ok=True)
+    vm = qemu_vm.launch(_qemu_config(entry), machine=entry.name, state_dir=places().machine(entry.place))
+    _owner_file(entry).unlink(missing_ok=True)
     return vm
 
 
@@ -83,7 +110,7 @@ def stop_vm(entry: Entry) -> bool:
     vm = running_vm(entry)
     if vm is not None:
         vm.stop()
-    _owner_file(entry.name).unlink(missing_ok=True)
+    _owner_file(entry).unlink(missing_ok=True)
     return vm is not None
 
 
@@ -94,7 +121,7 @@ def _qemu_config(entry: Entry) -> QemuConfig:
 async def end_of_run(entry: Entry, run_id: str) -> None:
     """A run has ended: the VM that was launched for it ends with it."""
     if owner(entry) == run_id:
-        stop_vm(entry)
+        await asyncio.to_thread(stop_vm, entry)
 
 
 def inventory_note(run_id: str) -> Path:
@@ -103,10 +130,15 @@ def inventory_note(run_id: str) -> Path:
 
 
 def entry_of_run(run_id: str, machine: str, inventory: Path | None) -> Entry:
-    """The machine of a run: in the inventory that is given, else in the one that it was started from."""
-    if inventory is None:
-        with suppress(OSError):
-            inventory = Path(inventory_note(run_id).read_text())
+    """The machine of a run, in the inventory that it was started from; another one counts only where that is gone.
+
+    Raises ConfigError where another inventory is named: what was granted is bound to the machine.
+    """
+    with suppress(OSError):
+        own = Path(inventory_note(run_id).read_text())
+        if inventory is not None and own.exists() and inventory.absolute() != own:
+            raise ConfigError(f"run {run_id} belongs to the machine {machine} of {own}", path=inventory)
+        inventory = own if own.exists() else inventory
     return entries.load(inventory).entry(machine)
 
 
@@ -118,13 +150,13 @@ async def open_capabilities(entry: Entry) -> AsyncIterator[Capabilities]:
         for driver in entry.drivers:
             if driver == "qemu":
                 opened = open_qemu(
-                    _qemu_config(entry), machine=entry.name, state_dir=places().machine(entry.name)
+                    _qemu_config(entry), machine=entry.name, state_dir=places().machine(entry.place)
                 )
             else:
                 config = ReplayConfig.parse(
                     entry.settings["replay"], machine=entry.name, folder=entry.source.parent
                 )
-                opened = open_replay(config, machine=entry.name, state_dir=places().machine(entry.name))
+                opened = open_replay(config, machine=entry.name, state_dir=places().machine(entry.place))
             lent = lent.merged_with(await stack.enter_async_context(opened))
         yield lent
 
@@ -146,15 +178,14 @@ async def open_session(
     may be launched at all; where not, ConnectError says that there is none.
     """
     found = places()
-    was_running = running_vm(entry) is not None
-    if not launch and not was_running and "qemu" in entry.drivers:
+    if not launch and "qemu" in entry.drivers and running_vm(entry) is None:
         raise ConnectError(
             f"its virtual machine is not running; start it with `reflexarc machines start {entry.name}`",
             machine=entry.name,
         )
     recognisers = load_recognisers(phase_folders())
     journal = Journal(found.journal)
-    lock = MachineLock(found.machine(entry.name) / "lock", entry.name, holder)
+    lock = MachineLock(found.machine(entry.place) / "lock", entry.name, holder)
     guard = Guard(
         machine=entry.name,
         policy=entry.policy,
@@ -163,11 +194,15 @@ async def open_session(
         dry_run=dry_run,
         audit=audit_to(found.state / "audit.jsonl"),
     )
+    mark = f"{_SESSION}{os.getpid()}"
+    if launch and "qemu" in entry.drivers and (running_vm(entry) is None or _is_left(entry, journal)):
+        _own(entry, mark)
 
     def at_begin(run_id: str) -> None:
         inventory_note(run_id).write_text(str(entry.source))
-        if not was_running and owner(entry) is None:
-            _owner_file(entry.name).write_text(run_id)
+        # A VM that was launched for a session goes over to the run; one that was started by itself doesn't.
+        if (_mark(entry) or "").startswith(_SESSION):
+            _own(entry, run_id)
 
     async def at_end(run_id: str) -> None:
         await end_of_run(entry, run_id)
@@ -176,11 +211,24 @@ async def open_session(
         async with open_capabilities(entry) as lent:
             machine = Machine(entry.name, lent, guard, layout=entry.keymap)
             async with Watcher(machine.sensed, Ladder(recognisers), entry.name) as watcher:
-                yield Session(
-                    machine, watcher, journal, recognisers.phases, found.runs, lock, at_end, at_begin
+                session = Session(
+                    machine,
+                    watcher,
+                    journal,
+                    recognisers.phases,
+                    found.runs,
+                    lock,
+                    at_end,
+                    at_begin,
+                    entry.place,
                 )
+                try:
+                    yield session
+                finally:
+                    with suppress(MachineError):
+                        await machine.release_keys()
     finally:
         lock.release()
         journal.close()
-        if not was_running and owner(entry) is None:
-            stop_vm(entry)
+        if _mark(entry) == mark:
+            await asyncio.to_thread(stop_vm, entry)

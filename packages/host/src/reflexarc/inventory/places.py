@@ -21,9 +21,9 @@ class Places:
     def runs(self) -> Path:
         return self.state / "runs"
 
-    def machine(self, name: str) -> Path:
-        """The folder of a machine: its lock, its running VM."""
-        return self.state / "machines" / name
+    def machine(self, place: str) -> Path:
+        """The folder of a machine, by the `place` of its entry: its lock, its running VM."""
+        return self.state / "machines" / place
 
 
 def places() -> Places:

@@ -31,6 +31,7 @@ class Guard:
     granted: operation or class names that a person granted for direct calls (the API and single commands).
     Runs grant nothing here: they hand in one `Permit` for each destructive act.
     before_sending: called with every operation that sends something, once it is allowed; takes the lock.
+    sends: how many operations were let through that send something.
     """
 
     machine: str
@@ -41,6 +42,7 @@ class Guard:
     audit: Audit | None = None
     before_sending: Callable[[str], None] | None = None
     clock: Callable[[], float] = time.monotonic
+    sends: int = 0
     _permits: list[Permit] = field(default_factory=list)
 
     @contextmanager
@@ -63,8 +65,10 @@ class Guard:
         except SafetyError as refusal:
             self._log(operation, details, allowed=False, why=refusal.rule)
             raise
-        if self.before_sending is not None and not operation.startswith("observe."):
-            self.before_sending(operation)
+        if not operation.startswith("observe."):
+            if self.before_sending is not None:
+                self.before_sending(operation)
+            self.sends += 1
         self._log(operation, details, allowed=True, why=why)
 
     def _decide(self, operation: str) -> str:

@@ -28,6 +28,7 @@ class GuardedKeyboard:
         self._guard = guard
         self._layout = layout
         self._down: set[str] = set()
+        self._fresh = True
 
     async def send(self, events: Sequence[KeyEvent]) -> None:
         """Deliver key events in order; raises SafetyError before any is sent when one of them is refused."""
@@ -59,10 +60,9 @@ class GuardedKeyboard:
         """
         strokes = keys.strokes(text, self._layout)
         shown = {"characters": len(text)} if secret else {"text": text}
-        for stroke in set(strokes):
-            self._judge([KeyEvent(k, True) for k in stroke], None)
         self._guard.check("keyboard.type", **shown)
         for stroke in strokes:
+            self._judge([KeyEvent(k, True) for k in stroke], None)
             await self._deliver(_tap_events(stroke))
             await asyncio.sleep(TYPING_GAP * slower)
 
@@ -70,6 +70,11 @@ class GuardedKeyboard:
         """Let go every key that calls left down."""
         if self._down:
             await self._deliver([KeyEvent(key, False) for key in sorted(self._down)])
+
+    async def _let_go_of_others(self) -> None:
+        """Before the first key: let go what another program may have left down, which would make chords of it."""
+        self._fresh = False
+        await self._keyboard.send([KeyEvent(key, False) for key in (*keys.MODIFIERS, "sysrq", "delete")])
 
     async def _tap(self, chord: Sequence[str], hold: float) -> None:
         events = _tap_events(chord)
@@ -91,6 +96,8 @@ class GuardedKeyboard:
             self._guard.check(operation, **details)
 
     async def _deliver(self, events: Sequence[KeyEvent]) -> None:
+        if self._fresh:
+            await self._let_go_of_others()
         for event in events:
             (self._down.add if event.down else self._down.discard)(event.key)
         await self._keyboard.send(events)

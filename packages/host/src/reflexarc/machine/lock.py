@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from reflexarc.errors import ConfigError, MachineBusyError
 
 MAX_HOLDER = 500
+RETRIES, RETRY = 3, 0.01
 
 
 class MachineLock:
@@ -20,24 +22,31 @@ class MachineLock:
         self._holder = holder
         self._fd: int | None = None
 
-    def acquire(self) -> None:
-        """Take the lock at once or raise MachineBusyError that names the holder; taking it twice is fine."""
+    def acquire(self) -> bool:
+        """Take the lock or raise MachineBusyError that names the holder; False where it was held here already."""
         if self._fd is not None:
-            return
+            return False
         fd = self._open()
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(fd, MAX_HOLDER).decode(errors="replace").strip() or "another process"
-            os.close(fd)
-            raise MachineBusyError(
-                f"in use by {holder}; wait until it ends or is held, or stop it",
-                machine=self._machine,
-                operation="lock",
-            ) from None
+        for patience in range(RETRIES, -1, -1):
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if patience:
+                    # Somebody may only be asking who holds it.
+                    time.sleep(RETRY)
+                    continue
+                holder = os.read(fd, MAX_HOLDER).decode(errors="replace").strip() or "another process"
+                os.close(fd)
+                raise MachineBusyError(
+                    f"in use by {holder}; wait until it ends or is held, or stop it",
+                    machine=self._machine,
+                    operation="lock",
+                ) from None
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{self._holder} (process {os.getpid()})".encode()[:MAX_HOLDER], 0)
         self._fd = fd
+        return True
 
     def release(self) -> None:
         """Give the lock back; giving it back twice is fine."""
@@ -46,12 +55,16 @@ class MachineLock:
             self._fd = None
 
     def held_by_another(self) -> bool:
-        """Tell whether somebody else holds the lock at this moment."""
+        """Tell whether somebody else holds the lock at this moment; nothing is taken or written."""
+        if self._fd is not None:
+            return False
+        fd = self._open()
         try:
-            self.acquire()
-        except MachineBusyError:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
             return True
-        self.release()
+        finally:
+            os.close(fd)
         return False
 
     def _open(self) -> int:

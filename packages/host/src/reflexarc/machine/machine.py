@@ -107,6 +107,11 @@ class Machine:
             console=GuardedConsole(lent.console, guard) if lent.console else None,
         )
 
+    async def release_keys(self) -> None:
+        """Let go every key that was left down."""
+        if self.guarded.keyboard is not None:
+            await self.guarded.keyboard.release_all()
+
     @property
     def sensed(self) -> Capabilities:
         """What the senses read from, guarded."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from reflexarc.observation import EXACT_RUNGS, OWN_RUNG_PHASES, Observation, Phases, ScreenText
+from reflexarc.observation import EXACT_RUNGS, OWN_RUNG_PHASES, UNKNOWN, Observation, Phases, ScreenText
 from reflexarc.playbook.template import render
+
+# Origins whose word never satisfies a precondition.
+NOT_AUTHORITATIVE = frozenset({"vision", "none", ""})
 
 
 @dataclass(frozen=True)
@@ -120,15 +123,22 @@ class Sight:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a condition holds; complete: on an exact rung's whole evidence; match: what a pattern found."""
+    """Whether a condition holds; complete: on an exact rung's whole evidence; match: what a pattern found.
+
+    unsure: it can't be told, which a `not` doesn't turn into yes. evidential: the machine's phase, screen text or
+    serial text said so, not merely time or values.
+    """
 
     holds: bool
     complete: bool = False
     match: str | None = None
     groups: Mapping[str, str] = field(default_factory=dict)
+    unsure: bool = False
+    evidential: bool = False
 
 
 NO = Verdict(False)
+CANNOT_TELL = Verdict(False, unsure=True)
 
 
 def evaluate(condition: Condition, sight: Sight) -> Verdict:
@@ -139,9 +149,7 @@ def evaluate(condition: Condition, sight: Sight) -> Verdict:
         case TextIs():
             return _text(condition, sight)
         case SerialIs(pattern):
-            new = sight.observation.serial_end - sight.serial_mark
-            text = sight.observation.serial
-            return _search(pattern, [text[-new:] if new < len(text) else text] if new > 0 else [])
+            return _serial(pattern, sight)
         case Changed():
             return Verdict(sight.observation.changed_at > sight.since, complete=True)
         case Settled(seconds):
@@ -149,36 +157,46 @@ def evaluate(condition: Condition, sight: Sight) -> Verdict:
         case ValueIs():
             return _value(condition, sight)
         case AnyOf(parts):
-            verdicts = [evaluate(part, sight) for part in parts]
-            return next((v for v in sorted(verdicts, key=lambda v: not v.complete) if v.holds), NO)
+            return _any([evaluate(part, sight) for part in parts])
         case AllOf(parts):
             return _all([evaluate(part, sight) for part in parts])
         case Not(part):
-            return Verdict(not evaluate(part, sight).holds)
+            inner = evaluate(part, sight)
+            return inner if inner.unsure else Verdict(not inner.holds, evidential=inner.evidential)
 
 
 def _phase(wanted: tuple[str, ...], sight: Sight) -> Verdict:
     seen = sight.observation
-    if seen.confidence < sight.min_confidence:
-        return NO
-    if sight.strict and (
-        seen.origin == "vision" or OWN_RUNG_PHASES.get(seen.phase, seen.origin) != seen.origin
-    ):
-        return NO
+    if seen.confidence < sight.min_confidence or seen.phase == UNKNOWN:
+        return CANNOT_TELL if sight.strict else NO
+    own_rung = OWN_RUNG_PHASES.get(seen.phase, seen.origin)
+    if sight.strict and (seen.origin in NOT_AUTHORITATIVE or own_rung != seen.origin):
+        return CANNOT_TELL
     if not any(sight.phases.is_a(seen.phase, name) for name in wanted):
-        return NO
-    return Verdict(True, complete=seen.complete and seen.origin in EXACT_RUNGS)
+        return Verdict(False, evidential=True)
+    return Verdict(True, complete=seen.complete and seen.origin in EXACT_RUNGS, evidential=True)
 
 
 def _text(wanted: TextIs, sight: Sight) -> Verdict:
     screen = sight.observation.screen
     if screen is None:
-        return NO
+        return CANNOT_TELL if sight.strict else NO
+    exact = screen.confidence >= sight.min_confidence
+    if sight.strict and (sight.observation.origin == "vision" or not exact):
+        return CANNOT_TELL
     if wanted.region is not None:
         screen = wanted.region.cut(screen)
-    return _search(
-        wanted.pattern, [run[2] for run in screen.highlighted] if wanted.highlighted else [screen.text]
-    )
+    texts = [run[2] for run in screen.highlighted] if wanted.highlighted else [screen.text]
+    return replace(_search(wanted.pattern, texts), complete=exact, evidential=True)
+
+
+def _serial(pattern: str, sight: Sight) -> Verdict:
+    """Judge what the console said since the last input; strictly only its last line, which is how it stands now."""
+    new = sight.observation.serial_end - sight.serial_mark
+    said = sight.observation.serial[-new:] if new > 0 else ""
+    if sight.strict:
+        said = next((line for line in reversed(said.splitlines()) if line.strip()), "")
+    return replace(_search(pattern, [said] if new > 0 else []), evidential=True)
 
 
 def _search(pattern: str, texts: Iterable[str]) -> Verdict:
@@ -200,11 +218,41 @@ def _value(condition: ValueIs, sight: Sight) -> Verdict:
     return _search(condition.matches or "", [value])
 
 
+def _any(verdicts: list[Verdict]) -> Verdict:
+    holding = [v for v in verdicts if v.holds]
+    if holding:
+        return max(holding, key=lambda v: (v.evidential, v.complete))
+    return Verdict(
+        False, unsure=any(v.unsure for v in verdicts), evidential=any(v.evidential for v in verdicts)
+    )
+
+
 def _all(verdicts: list[Verdict]) -> Verdict:
+    evidential = any(v.evidential for v in verdicts)
     if not all(v.holds for v in verdicts):
-        return NO
+        failed = any(not v.holds and not v.unsure for v in verdicts)
+        return Verdict(False, unsure=not failed, evidential=evidential)
     found = next((v for v in verdicts if v.match is not None), Verdict(True))
-    return Verdict(True, all(v.complete for v in verdicts), found.match, found.groups)
+    return Verdict(True, all(v.complete for v in verdicts), found.match, found.groups, evidential=evidential)
+
+
+def leaves(condition: Condition | None) -> Iterator[Condition]:
+    """The simple conditions that the condition is made of."""
+    match condition:
+        case None:
+            return
+        case AnyOf(parts) | AllOf(parts):
+            for part in parts:
+                yield from leaves(part)
+        case Not(part):
+            yield from leaves(part)
+        case _:
+            yield condition
+
+
+def is_evidential(condition: Condition | None) -> bool:
+    """Tell whether the condition looks at the machine's phase, screen text or serial text at all."""
+    return any(isinstance(leaf, PhaseIs | TextIs | SerialIs) for leaf in leaves(condition))
 
 
 def phases_in(condition: Condition | None) -> frozenset[str]:
@@ -218,28 +266,45 @@ def phases_in(condition: Condition | None) -> frozenset[str]:
             return frozenset()
 
 
-def templates_in(condition: Condition | None) -> Iterable[str]:
+def templates_in(condition: Condition | None) -> Iterator[str]:
     """Every template that the condition renders."""
-    match condition:
-        case ValueIs(value, equals, _, among):
-            yield value
-            yield from [equals] if equals is not None else []
-            yield from among or ()
-        case AnyOf(parts) | AllOf(parts):
-            for part in parts:
-                yield from templates_in(part)
-        case Not(part):
-            yield from templates_in(part)
+    for leaf in leaves(condition):
+        if isinstance(leaf, ValueIs):
+            yield leaf.value
+            yield from [leaf.equals] if leaf.equals is not None else []
+            yield from leaf.among or ()
 
 
 def needs_screen(condition: Condition | None) -> bool:
     """Tell whether judging the condition takes an observation, not only values."""
+    return any(not isinstance(leaf, ValueIs) for leaf in leaves(condition))
+
+
+def capabilities_of(condition: Condition | None) -> Iterator[str]:
+    """The capabilities without which the condition can never hold."""
+    for leaf in leaves(condition):
+        if isinstance(leaf, SerialIs):
+            yield "console"
+        elif isinstance(leaf, TextIs | Changed | Settled):
+            yield "screen"
+        elif isinstance(leaf, PhaseIs) and set(leaf.phases) <= {"power_off"}:
+            yield "power"
+
+
+def spell(condition: Condition | None) -> str:
+    """The condition in words, as a grant prompt shows it."""
     match condition:
-        case None | ValueIs():
-            return False
-        case AnyOf(parts) | AllOf(parts):
-            return any(needs_screen(part) for part in parts)
+        case PhaseIs(phases):
+            return " or ".join(phases)
+        case TextIs(pattern) | SerialIs(pattern):
+            return f"/{pattern}/"
+        case AnyOf(parts):
+            return " or ".join(spell(part) for part in parts)
+        case AllOf(parts):
+            return " and ".join(spell(part) for part in parts)
         case Not(part):
-            return needs_screen(part)
+            return f"not {spell(part)}"
+        case None:
+            return "nothing"
         case _:
-            return True
+            return type(condition).__name__.lower()

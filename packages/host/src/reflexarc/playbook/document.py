@@ -17,6 +17,7 @@ Path = tuple[str | int, ...]
 MAX_CHARACTERS = 1_000_000
 MAX_NODES = 50_000
 MAX_DEPTH = 40
+MAX_INTEGER = 2**63
 
 _SCALARS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null"))
 
@@ -110,6 +111,8 @@ class _Builder:
             value: object = self._construct.construct_object(node)
         except (ValueError, self._yaml.YAMLError) as error:
             raise self._error(node, f"not a value: {error}") from error
+        if isinstance(value, int) and abs(value) > MAX_INTEGER:
+            raise self._error(node, "the number is too large")
         return value
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, object]:

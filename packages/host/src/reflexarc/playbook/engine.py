@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from reflexarc.errors import PlaybookError
 from reflexarc.machine.guard import EVIDENCE_MAX_AGE
 from reflexarc.observation import UNKNOWN, Observation, Phases
 from reflexarc.playbook import grants, stepping, waiting
@@ -77,6 +78,7 @@ _EFFECTS: dict[Stage, Effect] = {
     Stage.WAITING: Watch(),
     Stage.EXPECTING: Watch(),
     Stage.VERIFYING: Verify(),
+    Stage.ACTING: Look(),
     Stage.IN_DOUBT: Look(),
     Stage.HELD: Hold(),
     Stage.ENDED: Finish(),
@@ -84,10 +86,8 @@ _EFFECTS: dict[Stage, Effect] = {
 
 
 def effect(state: RunState) -> Effect:
-    """What has to be done next; in the stage `acting` the act is under way already."""
-    if state.stage in (Stage.FIRING, Stage.ACTING):
-        return Act(state.step)
-    return _EFFECTS[state.stage]
+    """What has to be done next; whoever finds the stage `acting` has first to record that it resumes."""
+    return Act(state.step) if state.stage is Stage.FIRING else _EFFECTS[state.stage]
 
 
 def start(event: Started) -> RunState:
@@ -102,6 +102,7 @@ def start(event: Started) -> RunState:
         secrets=event.secrets,
         policy=event.policy,
         max_escalations=event.max_escalations,
+        place=event.place,
     )
     return stepping.enter(state, 0, event.at)
 
@@ -122,9 +123,13 @@ def advance(state: RunState, event: Event) -> RunState:
     """The state after the event. Events that don't fit the stage leave it as it is."""
     if state.stage is Stage.ENDED:
         return state
-    if isinstance(event, Observed | Verified | Looked | Intended | Acted):
+    if not isinstance(event, Observed | Verified | Looked | Intended | Acted):
+        return _ordered(state, event)
+    try:
         return _at_work(state, event)
-    return _ordered(state, event)
+    except PlaybookError as error:
+        # A template whose value never came, such as the result of a step that was skipped.
+        return stepping.escalate(state, Reason.ACTION_FAILED, event.at, state.seen, detail=str(error))
 
 
 def _at_work(state: RunState, event: Observed | Verified | Looked | Intended | Acted) -> RunState:
@@ -177,6 +182,8 @@ def _observed(state: RunState, event: Observed) -> RunState:
     if state.stage is Stage.EXPECTING:
         return _expecting(state, event)
     step = state.step
+    if step.when is not None and not state.applies and not waiting.stands(state, seen, event.at):
+        return state
     if step.when is not None and not state.applies:
         if not evaluate(step.when, waiting.sight(state, seen, event.at)).holds:
             return stepping.enter(state, state.index + 1, event.at)
@@ -217,6 +224,8 @@ def _expecting(state: RunState, event: Observed) -> RunState:
 def _expectation_over(state: RunState, event: Observed) -> RunState:
     """The expectation did not come true: once more while the state before is still there, else ask."""
     step, seen = state.step, event.observation
+    if step.action == "wait":
+        return stepping.enter(state, state.index + 1, event.at)
     before = step.wait_for is not None and evaluate(
         step.wait_for, waiting.sight(state, seen, event.at, since=float("-inf"))
     )
@@ -235,7 +244,8 @@ def _verified(state: RunState, event: Verified) -> RunState:
         ok = not state.input_sent and not waiting.is_alarm(state, seen.phase)
         detail = "a step without precondition fires only before any input was sent, with no alarm showing"
     else:
-        ok = evaluate(condition, waiting.sight(state, seen, event.at, strict=True)).holds
+        verdict = evaluate(condition, waiting.sight(state, seen, event.at, strict=True))
+        ok = verdict.holds and verdict.evidential
         detail = "the precondition does not hold on fresh evidence"
     if not fresh and event.at - state.since < VERIFY_TIMEOUT:
         return state
@@ -249,6 +259,8 @@ def _verified(state: RunState, event: Verified) -> RunState:
 def _intended(state: RunState, event: Intended) -> RunState:
     if state.stage is not Stage.FIRING:
         return state
+    if state.step.spec is not None and state.step.spec.sends_input:
+        state = replace(state, serial_mark=max(state.serial_mark, event.serial_end))
     if state.step.authorisation is None:
         return replace(state, stage=Stage.ACTING, since=event.at)
     if state.evidence is None or event.at - state.evidence.at > EVIDENCE_MAX_AGE:
@@ -263,13 +275,14 @@ def _acted(state: RunState, event: Acted) -> RunState:
         return state
     if event.fatal:
         return stepping.end(state, Outcome.FAILED, event.error)
+    if event.sent:
+        state = stepping.sent(state, event.at)
     if event.delivery == "failed":
         return stepping.escalate(state, Reason.ACTION_FAILED, event.at, state.seen, detail=event.error)
-    state = stepping.sent(state, event.at, event.serial_end)
     if event.delivery == "unknown":
         return _unknown_delivery(state, event)
     if state.step.register:
-        state = stepping.registering(state, event.result)
+        state = stepping.registering(state, {**state.found, **event.result})
     return stepping.after_act(state, event.at)
 
 
@@ -288,7 +301,7 @@ def _looked(state: RunState, event: Looked) -> RunState:
     if state.stage is not Stage.IN_DOUBT:
         return state
     step, seen = state.step, event.observation
-    state = stepping.sent(state, event.at, seen.serial_end)
+    state = stepping.sent(state, event.at)
     if step.expect is not None:
         return stepping.after_act(replace(state, attempts=step.retries), event.at)
     is_off = seen.phase == "power_off" and seen.origin == "power"
@@ -302,13 +315,19 @@ def _looked(state: RunState, event: Looked) -> RunState:
 def _lost(state: RunState, event: Lost) -> RunState:
     if state.stage is Stage.HELD:
         return state
+    if state.stage in (Stage.ACTING, Stage.IN_DOUBT):
+        detail = f"whether {state.step.action} happened can't be seen: {event.error}"
+        return stepping.escalate(
+            stepping.sent(state, event.at), Reason.INTERRUPTED, event.at, None, detail=detail
+        )
     return stepping.escalate(state, Reason.CONNECTION_LOST, event.at, None, detail=event.error)
 
 
 def _resumed(state: RunState, at: float) -> RunState:
     """Another process takes over: its clock may be another, so waits begin again and old evidence is void."""
     history = tuple(replace(visit, at=min(visit.at, at)) for visit in state.history)
-    state = replace(state, history=history, sent_at=at, matching_since=None, alarm=None)
+    held = replace(state.escalation, at=min(state.escalation.at, at)) if state.escalation else None
+    state = replace(state, history=history, escalation=held, sent_at=at, matching_since=None, alarm=None)
     if state.stage is Stage.HELD:
         return state
     state = replace(state, since=at, evidence=None)
@@ -337,7 +356,7 @@ def _replied(state: RunState, event: Replied) -> RunState:
     index = state.index
     if event.kind == "amend" and event.playbook is not None:
         playbook = load_data(event.playbook, state.phases)
-        state = replace(state, playbook=playbook)
+        state = replace(state, playbook=playbook, variables={**playbook.defaults, **state.variables})
         index = resume_index(state, event.resume_at)
     elif event.kind == "act":
         state = _with_inline_steps(state, event)
@@ -361,7 +380,7 @@ def _with_inline_steps(state: RunState, event: Replied) -> RunState:
     """Put the steps of an `act` before the held step; being replied, they count as asked for."""
     inline = load_steps(list(event.steps), state.playbook, state.phases).steps
     before, after = state.playbook.steps[: state.index], state.playbook.steps[state.index :]
-    asked = {step.authorisation for step in inline if step.authorisation is not None}
+    asked = {step.name for step in inline if step.authorisation is not None}
     return replace(
         state,
         playbook=replace(state.playbook, steps=(*before, *inline, *after)),

@@ -20,7 +20,9 @@ class FrameRef:
 
 @dataclass(frozen=True)
 class Started:
-    """The run begins. policy: operation and class names that the machine's owner allows to the caller.
+    """The run begins. place: what tells the machine from others of its name.
+
+    policy: operation and class names that the machine's owner allows to the caller.
 
     secrets: name -> reference (`env:NAME`, `prompt`, `file`); the values are never here.
     """
@@ -34,6 +36,7 @@ class Started:
     secrets: Mapping[str, str] = field(default_factory=dict)
     policy: tuple[str, ...] = ("*",)
     max_escalations: int = 20
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,24 +66,25 @@ class Verified:
 
 @dataclass(frozen=True)
 class Intended:
-    """The act of the step is about to be sent; written before it is."""
+    """The act of the step is about to be sent; written before it is. serial_end: characters received so far."""
 
     at: float
+    serial_end: int = 0
 
 
 @dataclass(frozen=True)
 class Acted:
     """What became of the act: delivered, failed (the device said no, nothing happened) or unknown.
 
-    fatal: the step itself says that the run ends here. serial_end: characters received so far.
+    sent: something was sent to the machine, whatever came of it. fatal: the step itself says that the run ends.
     """
 
     at: float
     delivery: str
     error: str = ""
+    sent: bool = True
     fatal: bool = False
     result: Mapping[str, object] = field(default_factory=dict)
-    serial_end: int = 0
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import cast
 
+from reflexarc import patterns
 from reflexarc.errors import PlaybookError
 from reflexarc.playbook.document import Document, Path
-
-MAX_PATTERN = 500
 
 
 class Fields:
@@ -87,12 +85,9 @@ class Fields:
         value = self.text(key)
         if value is None:
             return None
-        if len(value) > MAX_PATTERN:
-            raise self.error(key, f"the pattern is longer than {MAX_PATTERN} characters")
-        try:
-            re.compile(value, re.MULTILINE)
-        except (re.error, RecursionError, OverflowError) as error:
-            raise self.error(key, f"{key} is not a regular expression: {error}") from error
+        wrong = patterns.problem(value)
+        if wrong is not None:
+            raise self.error(key, f"{key}: {wrong}")
         return value
 
 

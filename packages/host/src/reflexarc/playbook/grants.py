@@ -8,17 +8,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from reflexarc.machine.policy import covers
+from reflexarc.playbook.conditions import spell
 from reflexarc.playbook.model import Playbook, Step
 from reflexarc.playbook.template import names_in, render
 
 
 @dataclass(frozen=True)
 class Request:
-    """One destructive step as a person is asked about it. unverified: nothing is checked before it fires."""
+    """One destructive step as a person is asked about it. verified_by: what is checked immediately before.
+
+    unverified: nothing is.
+    """
 
     step: str
     operation: str
     arguments: str
+    verified_by: str
     unverified: bool
 
 
@@ -27,7 +32,8 @@ def key_of(step: Step, machine: str, variables: Mapping[str, object]) -> str:
     arguments = {name: _bound(value, variables) for name, value in sorted(step.args.items())}
     condition = step.must_hold
     precondition = [type(condition).__name__, asdict(condition)] if condition is not None else None
-    return json.dumps([step.authorisation, step.operation, machine, arguments, precondition], default=str)
+    bound = [step.authorisation, step.operation, machine, arguments, precondition, step.min_confidence]
+    return json.dumps(bound, default=str)
 
 
 def _bound(value: object, variables: Mapping[str, object]) -> object:
@@ -55,6 +61,7 @@ def requests(playbook: Playbook, variables: Mapping[str, object]) -> list[Reques
             step=step.name,
             operation=step.authorisation,
             arguments=", ".join(f"{k}={_bound(v, variables)}" for k, v in step.args.items() if v is not None),
+            verified_by=spell(step.must_hold),
             unverified=step.must_hold is None,
         )
         for step in playbook.steps

@@ -167,7 +167,7 @@ def _with_checked_names(document: Document, playbook: Playbook) -> Playbook:
                 (*path, "name"), f"step {seen[step.name] + 1} has the name {step.name!r} already"
             )
         seen[step.name] = index
-        for template in _templates(step.args, [step.when, step.wait_for, step.precondition, step.expect]):
+        for template in _templates(step.args, step.conditions):
             try:
                 names = names_in(template)
             except PlaybookError as error:
@@ -179,18 +179,18 @@ def _with_checked_names(document: Document, playbook: Playbook) -> Playbook:
             if step.register in declared:
                 raise document.error((*path, "register"), f"{step.register!r} is a variable already")
             registered.add(step.register)
-        _refuse_secrets_in_conditions(document, path, [step.when, step.wait_for, step.precondition], declared)
+        _refuse_secrets_in_conditions(document, path, step.conditions, declared)
     return replace(playbook, variables=declared)
 
 
-def _templates(args: Mapping[str, object], conditions: Sequence[Condition | None]) -> Iterator[str]:
+def _templates(args: Mapping[str, object], conditions: Sequence[Condition]) -> Iterator[str]:
     yield from (value for value in args.values() if isinstance(value, str))
     for condition in conditions:
         yield from templates_in(condition)
 
 
 def _refuse_secrets_in_conditions(
-    document: Document, path: Path, conditions: Sequence[Condition | None], declared: Mapping[str, Variable]
+    document: Document, path: Path, conditions: Sequence[Condition], declared: Mapping[str, Variable]
 ) -> None:
     for template in _templates({}, conditions):
         for name in names_in(template):

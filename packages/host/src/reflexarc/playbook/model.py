@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reflexarc.playbook.actions import ACTIONS, Action, needs_authorisation, operation_of
-from reflexarc.playbook.conditions import Condition
+from reflexarc.playbook.conditions import Condition, capabilities_of, is_evidential
 
 DEFAULT_TIMEOUT = 300.0
 
@@ -58,8 +58,15 @@ class Step:
 
     @property
     def must_hold(self) -> Condition | None:
-        """What must hold immediately before a destructive step fires."""
-        return self.precondition or self.wait_for
+        """What must hold immediately before a destructive step fires, where it looks at the machine at all."""
+        condition = self.precondition or self.wait_for
+        return condition if is_evidential(condition) else None
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Every condition of the step."""
+        own = (self.when, self.wait_for, self.precondition, self.expect)
+        return tuple(c for c in (*own, *self.condition_args.values()) if c is not None)
 
 
 @dataclass(frozen=True)
@@ -83,13 +90,20 @@ class Playbook:
     hold_for: float | None = None
 
     @property
+    def defaults(self) -> Mapping[str, object]:
+        """The variables that have a default, with it."""
+        return {v.name: v.default for v in self.variables.values() if v.default is not None}
+
+    @property
     def needs(self) -> frozenset[str]:
         """Capabilities that the steps need, and those that `requires` names."""
         requires = self.source.get("requires") or ()
         named = (
             frozenset(str(name) for name in requires) if isinstance(requires, list | tuple) else frozenset()
         )
-        return named | frozenset(s.spec.capability for s in self.steps if s.spec and s.spec.capability)
+        acting = frozenset(s.spec.capability for s in self.steps if s.spec and s.spec.capability)
+        looking = (capabilities_of(condition) for step in self.steps for condition in step.conditions)
+        return named.union(acting, *looking)
 
     def index_of(self, name: str) -> int | None:
         """Index of the step of that name."""

@@ -83,6 +83,7 @@ class RunState:
     change after `sent_at` before the awaited condition counts. seen: what the last step matched on.
     lingering: the phase an act was sent in, until another one was recognised.
     applies: the step's `when` was found to hold. evidence: what verified the precondition of the act.
+    requested: inline steps that their reply asked for. found: what the step's wait registers.
     grants: remaining uses by grant key.
     """
 
@@ -94,6 +95,7 @@ class RunState:
     secrets: Mapping[str, str]
     policy: tuple[str, ...]
     max_escalations: int
+    place: str = ""
     index: int = 0
     stage: Stage = Stage.WAITING
     since: float = 0.0
@@ -110,6 +112,7 @@ class RunState:
     attempts: int = 0
     applies: bool = True
     requested: frozenset[str] = frozenset()
+    found: Mapping[str, object] = field(default_factory=dict)
     registered: Mapping[str, object] = field(default_factory=dict)
     history: tuple[Visit, ...] = ()
     escalation: Escalation | None = None
@@ -126,7 +129,7 @@ class RunState:
     @property
     def scope(self) -> Mapping[str, object]:
         """What templates may look up, secrets left out."""
-        return {**self.variables, **self.registered}
+        return {**self.registered, **self.variables}
 
     @property
     def phase(self) -> str:

@@ -128,6 +128,9 @@ def _check_whole(fields: Fields, step: Step) -> None:
         raise fields.error(
             "action", f"{step.action} is {needed}, which is destructive: say so with `destructive: true`"
         )
+    repeated = step.action == "press_until" or step.args.get("times", 1) != 1
+    if needed and needed != "step.destructive" and repeated:
+        raise fields.error("action", f"{needed} is authorised for one press at a time; press it once")
     if step.destructive and step.action is None:
         raise fields.error("destructive", "a step without an action can't be destructive")
     if step.expect is not None and step.action is None:

@@ -57,8 +57,12 @@ def decide(state: RunState, at: float, verdict: Verdict | None = None) -> RunSta
     """The step's wait is over: go on to its action."""
     step = state.step
     state = replace(state, matching_since=None, alarm=None, since=at)
-    if verdict is not None and step.register and step.action is None:
-        state = registering(state, waiting.result(state, verdict))
+    found = waiting.result(state, verdict) if verdict is not None and step.register else {}
+    state = replace(state, found=found)
+    if found and step.action is None:
+        state = registering(state, found)
+    if step.action == "wait":
+        return replace(state, stage=Stage.EXPECTING)
     if step.action is None:
         return enter(replace(state, acted=False), state.index + 1, at)
     if step.authorisation is None:
@@ -66,7 +70,10 @@ def decide(state: RunState, at: float, verdict: Verdict | None = None) -> RunSta
     why = grants.refusal(
         step,
         machine=state.machine,
-        requested=(*state.playbook.authorize, *state.requested),
+        requested=(
+            *state.playbook.authorize,
+            *([step.authorisation] if step.name in state.requested else []),
+        ),
         policy=state.policy,
         grants=state.grants,
         variables=state.variables,
@@ -76,14 +83,13 @@ def decide(state: RunState, at: float, verdict: Verdict | None = None) -> RunSta
     return replace(state, stage=Stage.VERIFYING)
 
 
-def sent(state: RunState, at: float, serial_end: int) -> RunState:
+def sent(state: RunState, at: float) -> RunState:
     """Evidence from before an input no longer counts."""
     spec = state.step.spec
     if spec is None or not spec.sends_input:
         return state
-    mark = max(serial_end, state.serial_mark)
     lingering = state.phase or None
-    return replace(state, sent_at=at, input_sent=True, acted=True, serial_mark=mark, lingering=lingering)
+    return replace(state, sent_at=at, input_sent=True, acted=True, lingering=lingering)
 
 
 def after_act(state: RunState, at: float) -> RunState:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from reflexarc.observation import UNKNOWN, Observation
-from reflexarc.playbook.conditions import Condition, Sight, Verdict, evaluate, phases_in
+from reflexarc.playbook.conditions import Condition, Settled, Sight, Verdict, evaluate, leaves, phases_in
 from reflexarc.playbook.model import DEFAULT_TIMEOUT
 from reflexarc.playbook.state import Reason, RunState, Stage
 
 HOLD_FOR_INEXACT = 0.2
+IDLE = 1.0
 
 NOTHING = Observation(UNKNOWN, 0.0, "none", at=float("-inf"), changed_at=float("-inf"))
 
@@ -48,15 +49,31 @@ def match(
 
 def hold_for(state: RunState, verdict: Verdict) -> float:
     """Seconds for which the condition must hold before it counts."""
-    own = state.step.hold_for if state.step.hold_for is not None else state.playbook.hold_for
-    if own is not None and state.stage is not Stage.EXPECTING:
+    own = _own_hold_for(state)
+    if own is not None:
         return own
     return 0.0 if verdict.complete else HOLD_FOR_INEXACT
+
+
+def _own_hold_for(state: RunState) -> float | None:
+    """What the playbook says of it; an expectation has the default."""
+    if state.stage is Stage.EXPECTING:
+        return None
+    return state.step.hold_for if state.step.hold_for is not None else state.playbook.hold_for
+
+
+def stands(state: RunState, seen: Observation, now: float) -> bool:
+    """Tell whether what is seen may be judged for a `when`: complete, or there for as long as any must hold."""
+    since = max(state.since, state.history[-1].at if state.history else state.since)
+    return seen.complete or now >= since + HOLD_FOR_INEXACT
 
 
 def timeout(state: RunState) -> float:
     """Seconds after which the present wait ends in any case."""
     step = state.step
+    if state.stage is Stage.EXPECTING and step.action == "wait":
+        seconds = step.args["seconds"]
+        return float(seconds) if isinstance(seconds, int | float) else 0.0
     if state.stage is Stage.EXPECTING:
         return step.expect_timeout
     if step.timeout is not None:
@@ -132,32 +149,20 @@ def result(state: RunState, verdict: Verdict) -> Mapping[str, object]:
     }
 
 
-def next_deadline(state: RunState, seen: Observation | None) -> float:
-    """When, at the latest, the state must be advanced again though nothing new was observed."""
+def next_deadline(state: RunState, seen: Observation | None, now: float) -> float:
+    """When, at the latest, the state must be advanced again though nothing new was observed; later than now."""
     deadlines = [state.since + timeout(state)]
     if state.matching_since is not None:
-        own = state.step.hold_for if state.step.hold_for is not None else state.playbook.hold_for
+        own = _own_hold_for(state)
         deadlines.append(state.matching_since + (HOLD_FOR_INEXACT if own is None else own))
     if state.alarm is not None:
         deadlines.append(state.alarm[1] + HOLD_FOR_INEXACT)
-    if seen is not None and state.stage is Stage.WAITING:
-        still_since = max(seen.changed_at, state.since, state.sent_at)
-        deadlines.append(still_since + state.playbook.unknown_after)
-        deadlines.extend(seen.changed_at + seconds for seconds in _settle_times(state.step.wait_for))
-    elif seen is not None:
-        deadlines.extend(seen.changed_at + seconds for seconds in _settle_times(state.step.expect))
-    return min(deadlines)
-
-
-def _settle_times(condition: Condition | None) -> list[float]:
-    from reflexarc.playbook.conditions import AllOf, AnyOf, Not, Settled
-
-    match condition:
-        case Settled(seconds):
-            return [seconds]
-        case AnyOf(parts) | AllOf(parts):
-            return [seconds for part in parts for seconds in _settle_times(part)]
-        case Not(part):
-            return _settle_times(part)
-        case _:
-            return []
+    if not state.applies and state.history:
+        deadlines.append(max(state.since, state.history[-1].at) + HOLD_FOR_INEXACT)
+    if seen is not None:
+        awaited = state.step.expect if state.stage is Stage.EXPECTING else state.step.wait_for
+        settling = [leaf.seconds for leaf in leaves(awaited) if isinstance(leaf, Settled)]
+        deadlines.extend(seen.changed_at + seconds for seconds in settling)
+        if state.stage is Stage.WAITING:
+            deadlines.append(max(seen.changed_at, state.since, state.sent_at) + state.playbook.unknown_after)
+    return min((deadline for deadline in deadlines if deadline > now), default=now + IDLE)

@@ -16,7 +16,7 @@ from reflexarc.playbook.events import EVENTS, Event
 
 def encode(event: Event) -> tuple[str, str]:
     """Kind and JSON body of an event; fields at their defaults are left out."""
-    return type(event).__name__.lower(), json.dumps(plain(event), separators=(",", ":"), ensure_ascii=False)
+    return type(event).__name__.lower(), json.dumps(plain(event), separators=(",", ":"))
 
 
 def decode(kind: str, body: str) -> Event:

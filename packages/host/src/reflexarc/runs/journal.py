@@ -6,6 +6,7 @@ one of them goes on (the fence). A row of summary a run, written with each event
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -20,11 +21,11 @@ from reflexarc.runs.codec import decode, encode
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
-    run_id TEXT PRIMARY KEY, machine TEXT NOT NULL, playbook TEXT NOT NULL, created REAL NOT NULL,
+    run_id TEXT PRIMARY KEY, machine TEXT NOT NULL, place TEXT NOT NULL, playbook TEXT NOT NULL, created REAL NOT NULL,
     updated REAL NOT NULL, stage TEXT NOT NULL, step TEXT NOT NULL, outcome TEXT NOT NULL,
     reason TEXT NOT NULL
 );
-CREATE INDEX IF NOT EXISTS runs_by_machine ON runs (machine, stage);
+CREATE INDEX IF NOT EXISTS runs_by_machine ON runs (place, stage);
 CREATE TABLE IF NOT EXISTS events (
     run_id TEXT NOT NULL, number INTEGER NOT NULL, wall REAL NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
     PRIMARY KEY (run_id, number)
@@ -39,6 +40,7 @@ class Summary:
 
     run_id: str
     machine: str
+    place: str
     playbook: str
     created: float
     updated: float
@@ -64,11 +66,12 @@ class Journal:
         self.path = path
         with self._translated():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            path.chmod(0o600)
             self._db = sqlite3.connect(path, timeout=10.0, isolation_level=None)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
-            path.chmod(0o600)
 
     def close(self) -> None:
         """Close the file."""
@@ -97,12 +100,12 @@ class Journal:
                     run_id=state.run_id,
                 ) from None
             self._db.execute(
-                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO UPDATE SET"
+                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO UPDATE SET"
                 " playbook=excluded.playbook, updated=excluded.updated, stage=excluded.stage,"
                 " step=excluded.step, outcome=excluded.outcome, reason=excluded.reason",
                 (
-                    state.run_id, state.machine, state.playbook.name, wall, wall, state.stage, step, outcome,
-                    reason,
+                    state.run_id, state.machine, state.place, state.playbook.name, wall, wall, state.stage,
+                    step, outcome, reason,
                 ),
             )  # fmt: skip
 
@@ -139,16 +142,29 @@ class Journal:
             self._db.execute(f"INSERT INTO damaged SELECT * {where}", (run_id, number))
             self._db.execute(f"DELETE {where}", (run_id, number))
 
+    def give_up(self, run_id: str, reason: str) -> None:
+        """Mark a run that can't be read as aborted; its events are kept as they are."""
+        with self._translated(), self._transaction(durable=True):
+            self._db.execute(
+                "UPDATE runs SET stage = 'ended', outcome = 'aborted', reason = ?, updated = ? WHERE run_id = ?",
+                (reason, time.time(), run_id),
+            )
+
     def runs(
-        self, *, machine: str | None = None, stage: str | None = None, open_only: bool = False
+        self,
+        *,
+        machine: str | None = None,
+        place: str | None = None,
+        stage: str | None = None,
+        open_only: bool = False,
     ) -> list[Summary]:
         """The runs, newest first; open_only leaves out those that have ended."""
         with self._translated():
             rows = self._db.execute(
-                "SELECT run_id, machine, playbook, created, updated, stage, step, outcome, reason FROM runs"
+                "SELECT run_id, machine, place, playbook, created, updated, stage, step, outcome, reason FROM runs"
                 " WHERE (?1 IS NULL OR machine = ?1) AND (?2 IS NULL OR stage = ?2)"
-                " AND (NOT ?3 OR stage <> 'ended') ORDER BY created DESC",
-                (machine, stage, open_only),
+                " AND (NOT ?3 OR stage <> 'ended') AND (?4 IS NULL OR place = ?4) ORDER BY created DESC",
+                (machine, stage, open_only, place),
             ).fetchall()
         return [Summary(*row) for row in rows]
 

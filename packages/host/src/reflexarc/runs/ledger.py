@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
-from reflexarc.errors import RunError
+from reflexarc.errors import PlaybookError, RunError
 from reflexarc.playbook import engine
-from reflexarc.playbook.events import Doubted, Event, Intended, Resumed, Started
+from reflexarc.playbook.events import Doubted, Event, Intended, Observed, Resumed, Started
 from reflexarc.playbook.state import RunState, Stage
 from reflexarc.runs.journal import Journal
 
@@ -36,18 +37,34 @@ class Ledger:
         record = journal.read(run_id)
         if not record.events or not isinstance(record.events[0], Started):
             raise RunError(f"run {run_id}: its start can't be read ({record.damage})", run_id=run_id)
-        return cls(journal, engine.fold(record.events), len(record.events))
+        try:
+            return cls(journal, engine.fold(record.events), len(record.events))
+        except PlaybookError as error:
+            raise RunError(
+                f"run {run_id}: its playbook can't be read any more: {error}", run_id=run_id
+            ) from error
 
     def record(self, event: Event) -> bool:
         """Advance by the event and journal it; False, and nothing written, where it changes nothing."""
         after = engine.advance(self.state, event)
         if after == self.state:
             return False
+        event = self._thinned(event, after)
         destructive = isinstance(event, Intended) and self.state.step.authorisation is not None
         self.journal.append(self._number, event, after, durable=destructive)
         self._number += 1
         self.state = after
         return True
+
+    def _thinned(self, event: Event, after: RunState) -> Event:
+        """The event without those texts of machines that the state after it doesn't hang on; a run sees thousands."""
+        if isinstance(event, Observed):
+            bare = replace(event, observation=replace(event.observation, screen=None, serial=""))
+            quiet = replace(event, observation=replace(event.observation, serial=""))
+            for thinner in (bare, quiet):
+                if engine.advance(self.state, thinner) == after:
+                    return thinner
+        return event
 
     def note(self, event: Event) -> None:
         """Journal an event that tells something and changes nothing."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 import unicodedata
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from reflexarc.errors import (
+    ConfigError,
     ConnectionLostError,
     OperationRejectedError,
+    OperationTimeoutError,
     PeerProtocolError,
     PlaybookError,
     ReflexarcError,
@@ -32,10 +33,11 @@ REACTION_STILL, REACTION_TIMEOUT = 0.08, 1.0
 
 @dataclass(frozen=True)
 class Performed:
-    """What became of an act; delivery as in the event `Acted`."""
+    """What became of an act; delivery, sent and fatal as in the event `Acted`."""
 
     delivery: str = "delivered"
     error: str = ""
+    sent: bool = False
     fatal: bool = False
     result: Mapping[str, object] = field(default_factory=dict)
 
@@ -51,12 +53,22 @@ class Performer:
 
     async def perform(self, state: RunState) -> Performed:
         """Perform the action of the present step."""
+        guard = self.machine.guard
+        sends = guard.sends
         try:
-            return await self._dispatch(state)
+            performed = await self._dispatch(state)
         except (ConnectionLostError, PeerProtocolError) as error:
-            return Performed("unknown", str(error))
+            performed = Performed("unknown", str(error))
+        except OperationTimeoutError as error:
+            destructive = state.step.authorisation is not None
+            performed = Performed("unknown" if destructive else "failed", str(error))
         except ReflexarcError as error:
-            return Performed("failed", str(error))
+            performed = Performed("failed", str(error))
+        sent = guard.sends > sends
+        if performed.delivery == "failed" and sent and not performed.fatal:
+            hint = "; something of it was sent: look at the machine before the step is done again"
+            performed = replace(performed, error=performed.error + hint)
+        return replace(performed, sent=sent)
 
     async def _dispatch(self, state: RunState) -> Performed:
         step = state.step
@@ -67,7 +79,6 @@ class Performer:
             "type_text": self._type,
             "shutdown": self._shutdown,
             "screenshot": self._screenshot,
-            "wait": self._wait,
             "note": self._note,
             "fail": self._fail,
             "assert": self._assert,
@@ -121,11 +132,6 @@ class Performer:
         await self.watcher.still(REACTION_STILL, at_most=REACTION_TIMEOUT)
         return await self.watcher.fresh()
 
-    async def _wait(self, state: RunState) -> Performed:
-        seconds = state.step.args["seconds"]
-        await asyncio.sleep(seconds if isinstance(seconds, int | float) else 0)
-        return Performed()
-
     async def _type(self, state: RunState) -> Performed:
         args = state.step.args
         template = str(args["text"])
@@ -136,7 +142,10 @@ class Performer:
         secret = bool(args.get("secret")) or bool(roots & set(self.secrets))
         if secret:
             await self.watcher.still(STILL, at_most=STILL_AT_MOST)
-            await self.machine.keyboard.type(text, secret=True)
+            try:
+                await self.machine.keyboard.type(text, secret=True)
+            except ConfigError:
+                raise ConfigError("the keyboard layout can't type a character of this secret") from None
             typist = None
         else:
             typist = Typist(self.machine.keyboard, self.watcher, self.machine.name)

@@ -62,6 +62,8 @@ def _check(state: RunState, reply: Reply) -> None:
     if reply.kind not in KINDS:
         raise PlaybookError(unknown("reply", reply.kind, KINDS))
     check_grant(reply.grant)
+    if not isinstance(reply.reason, str) or not isinstance(reply.resume_at, str | int | None):
+        raise PlaybookError("reason is text, and resume_at a step's name or index")
     if reply.kind == "amend":
         _check_amend(state, reply)
     elif reply.kind == "act":
@@ -70,7 +72,7 @@ def _check(state: RunState, reply: Reply) -> None:
         for step in inline.steps:
             if step.name in taken:
                 raise PlaybookError(f"the playbook has a step named {step.name!r} already")
-        check_variables(inline, {*state.variables, *state.registered, *state.secrets})
+        _check_names(inline, state)
     elif reply.playbook is not None or reply.steps:
         raise PlaybookError(f"a reply {reply.kind} carries neither playbook nor steps")
 
@@ -79,12 +81,25 @@ def _check_amend(state: RunState, reply: Reply) -> None:
     if reply.playbook is None:
         raise PlaybookError("amend needs a playbook")
     playbook = load_data(reply.playbook, state.phases)
-    check_variables(playbook, {*state.variables, *state.registered, *state.secrets})
+    _check_names(playbook, state)
     if isinstance(reply.resume_at, str) and playbook.index_of(reply.resume_at) is None:
         names = [step.name for step in playbook.steps]
         raise PlaybookError("resume_at: " + unknown("step", reply.resume_at, names))
     if isinstance(reply.resume_at, int) and not 0 <= reply.resume_at < len(playbook.steps):
         raise PlaybookError(f"resume_at: the playbook has steps 0 to {len(playbook.steps) - 1}")
+
+
+def _check_names(playbook: Playbook, state: RunState) -> None:
+    """Refuse steps whose result would stand for a variable, and variables without a value."""
+    for step in playbook.steps:
+        if step.register in state.variables or step.register in state.secrets:
+            raise PlaybookError(f"step {step.name!r}: {step.register!r} is a variable of the run already")
+    given = {*state.variables, *state.registered, *state.secrets}
+    missing = sorted(v.name for v in playbook.variables.values() if v.required and v.name not in given)
+    if missing:
+        raise PlaybookError(
+            f"the run has no value for {', '.join(missing)}: give it a default in the vars of the reply's playbook"
+        )
 
 
 def check_variables(playbook: Playbook, given: Collection[str]) -> None:

@@ -103,9 +103,16 @@ async def abort(
     *,
     by: str,
     at_end: AtEnd,
-) -> RunState:
+) -> None:
     """End a run that is held or interrupted; raises RunError for one that advances or has ended."""
-    ledger = Ledger.open(journal, run_id)
+    try:
+        ledger = Ledger.open(journal, run_id)
+    except RunError:
+        # It can't be read, and must not block its machine for ever.
+        journal.find(run_id)
+        journal.give_up(run_id, reason)
+        await at_end(run_id)
+        return
     if ledger.state.stage is Stage.ENDED:
         raise RunError(f"run {run_id} has ended ({ledger.state.outcome})", run_id=run_id)
     if ledger.state.stage is not Stage.HELD and is_driven(runs, run_id):
@@ -115,4 +122,3 @@ async def abort(
         ledger.take_up()
     ledger.record(Aborted(time.monotonic(), reason, by))
     await at_end(run_id)
-    return ledger.state

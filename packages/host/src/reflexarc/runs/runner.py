@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from reflexarc.errors import MachineError
+from reflexarc.errors import MachineError, RunError
 from reflexarc.machine.guard import Permit
 from reflexarc.machine.machine import Machine
 from reflexarc.observation import Observation
@@ -21,6 +21,7 @@ from reflexarc.playbook.events import (
     Looked,
     Lost,
     Observed,
+    Resumed,
     Shown,
     Verified,
 )
@@ -35,7 +36,8 @@ STILL, STILL_AT_MOST = 0.15, 0.6
 # An unmoving machine is looked at again after this long even if no deadline is near.
 LONGEST_WATCH = 5.0
 
-Listener = Callable[[Event, RunState], None]
+# Told of an event, and the states before and after it.
+Listener = Callable[[Event, RunState, RunState], None]
 
 
 @dataclass
@@ -58,6 +60,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         self._redactor = Redactor(self.secrets.values())
+        self._counted = Counter(self.watcher.reads)
         self._performer = Performer(self.machine, self.watcher, self.secrets, self._store)
 
     @property
@@ -71,16 +74,30 @@ class Runner:
         and RunError when another process went on with the run; nothing more was sent then.
         """
         self._judged = None
+        if self.state.stage is Stage.ACTING:
+            # An earlier drive was cut off in the middle of an act.
+            self._record(Resumed(time.monotonic()))
         while True:
             next_effect = engine.effect(self.state)
             if isinstance(next_effect, engine.Hold | engine.Finish):
-                await self._show_hold()
-                self._count()
-                return self.state
+                if await self._rest():
+                    return self.state
+                continue
             try:
                 await self._do(next_effect)
             except MachineError as error:
                 self._record(Lost(time.monotonic(), self._redactor.text(str(error))))
+
+    async def _rest(self) -> bool:
+        """Write what is left to write of a run that is held or has ended; False where it was answered meanwhile."""
+        stage = self.state.stage
+        try:
+            await self._show_hold()
+            self._count()
+        except RunError:
+            if not self.ledger.catch_up():
+                raise
+        return self.state.stage is stage
 
     async def _do(self, next_effect: engine.Effect) -> None:
         match next_effect:
@@ -103,7 +120,7 @@ class Runner:
             newest = await self._present()
         else:
             now = time.monotonic()
-            limit = min(waiting.next_deadline(self.state, self._last), now + LONGEST_WATCH)
+            limit = min(waiting.next_deadline(self.state, self._last, now), now + LONGEST_WATCH)
             later = await self.watcher.next(self._last, max(0.0, limit - now))
             newest = later or self._last or await self._present()
         self._last = newest
@@ -120,7 +137,9 @@ class Runner:
     async def _act(self) -> None:
         step = self.state.step
         evidence = self.state.evidence
-        if not self._record(Intended(time.monotonic())) or self.state.stage is not Stage.ACTING:
+        latest = self.watcher.latest
+        intended = Intended(time.monotonic(), latest.serial_end if latest is not None else 0)
+        if not self._record(intended) or self.state.stage is not Stage.ACTING:
             return
         operation = step.operation
         if step.authorisation is not None and operation == step.authorisation and evidence is not None:
@@ -129,18 +148,17 @@ class Runner:
                 performed = await self._performer.perform(self.state)
         else:
             performed = await self._performer.perform(self.state)
-        await self._after(performed)
+        self._after(performed)
 
-    async def _after(self, performed: Performed) -> None:
-        latest = self.watcher.latest
+    def _after(self, performed: Performed) -> None:
         self._record(
             Acted(
                 at=time.monotonic(),
                 delivery=performed.delivery,
                 error=self._redactor.text(performed.error),
+                sent=performed.sent,
                 fatal=performed.fatal,
                 result=self._redactor.data(performed.result),
-                serial_end=latest.serial_end if latest is not None else 0,
             )
         )
 
@@ -148,14 +166,11 @@ class Runner:
         before = self.state
         if not self.ledger.record(event):
             return False
-        if self.state.index != before.index or self.state.stage in (Stage.HELD, Stage.ENDED):
+        if self.state.index != before.index and self.state.stage not in (Stage.HELD, Stage.ENDED):
             self._count()
-        self._tell(event)
-        return True
-
-    def _tell(self, event: Event) -> None:
         if self.listener is not None:
-            self.listener(event, self.state)
+            self.listener(event, before, self.state)
+        return True
 
     def _count(self) -> None:
         reads = Counter(self.watcher.reads)

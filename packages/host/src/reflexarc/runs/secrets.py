@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from reflexarc.errors import ConfigError
 from reflexarc.observation import Observation, ScreenText
 
 SHORTEST = 3
+LEAST_BEGINNING = 5
 MASK = "*"
 
 
@@ -27,8 +29,8 @@ def resolve(name: str, reference: str) -> str:
     elif kind == "file":
         try:
             value = Path(where).expanduser().read_text(encoding="utf-8").removesuffix("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        except (OSError, UnicodeDecodeError, RuntimeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "no such file, or not UTF-8 text"
             raise ConfigError(f"the secret {name!r} can't be read from its file: {reason}") from error
     else:
         raise ConfigError(
@@ -46,11 +48,23 @@ def checked(name: str, value: str) -> str:
     return value
 
 
+def _forms(value: str) -> Iterator[str]:
+    """What of a secret may be shown: the whole, its lines, and a beginning that is long enough to tell it."""
+    yield value
+    for line in value.splitlines():
+        yield line.strip()
+        least = max(LEAST_BEGINNING, -(-len(line) * 2 // 3))
+        yield from (line[:length] for length in range(least, len(line)))
+
+
 class Redactor:
-    """Masks secret values, on screens also where a line break cuts them."""
+    """Masks secret values, on screens also where a line break cuts them or they are only begun."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        self._values = sorted({v for v in values if len(v) >= SHORTEST}, key=len, reverse=True)
+        forms = {form for value in values for form in _forms(value) if len(form) >= SHORTEST}
+        self._values = sorted(forms, key=len, reverse=True)
+        broken = ["\\s*".join(re.escape(character) for character in value) for value in self._values]
+        self._broken = re.compile("|".join(broken)) if broken else None
 
     def text(self, text: str) -> str:
         """The text with every secret masked."""
@@ -66,11 +80,17 @@ class Redactor:
         """The observation with every secret masked, and whether there was one."""
         if not self._values:
             return seen, False
-        serial = self.text(seen.serial)
+        serial = self._serial(seen.serial)
         screen = self._screen(seen.screen) if seen.screen is not None else None
         if serial == seen.serial and screen == seen.screen:
             return seen, False
         return replace(seen, serial=serial, screen=screen), True
+
+    def _serial(self, text: str) -> str:
+        """Serial text of the same length, so that what is new in it can still be told; over line breaks too."""
+        if self._broken is None:
+            return text
+        return self._broken.sub(lambda found: re.sub(r"\S", MASK, found.group()), text)
 
     def _value(self, value: object) -> object:
         if isinstance(value, str):

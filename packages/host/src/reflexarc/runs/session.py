@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import secrets as random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from uuid import uuid4
 
 from reflexarc.errors import OffScriptError, OperationTimeoutError, PlaybookError, RunError
 from reflexarc.machine.frame import Frame
@@ -35,7 +36,8 @@ from reflexarc.sensing.watcher import Watcher
 class Session:
     """One machine, open: `power`, `screen`, `keyboard` and `console` act on it, behind its guard.
 
-    runs: the folder of runs. at_end: called with the id of a run of this machine that has ended.
+    runs: the folder of runs. place: what tells the machine from others of its name.
+    at_end: called with the id of a run of this machine that has ended; at_begin: of one that begins.
     """
 
     machine: Machine
@@ -46,6 +48,8 @@ class Session:
     lock: MachineLock
     at_end: Callable[[str], Awaitable[None]]
     at_begin: Callable[[str], None]
+    place: str = ""
+    _sends: int = 0
     _sent_at: float = field(default=float("-inf"))
     _seen: Observation | None = None
 
@@ -91,6 +95,8 @@ class Session:
         Raises OperationTimeoutError, and OffScriptError where the machine went elsewhere (a crash screen, a
         settled screen that nobody awaits).
         """
+        if self.machine.guard.sends > self._sends:
+            self._sends, self._sent_at = self.machine.guard.sends, time.monotonic()
         step = {"name": "wait_for", "wait_for": condition, "timeout": timeout, "hold_for": hold_for}
         now = time.monotonic()
         state = engine.start(self._started({"name": "wait_for", "steps": [step]}, now))
@@ -104,8 +110,7 @@ class Session:
             state = engine.advance(state, Observed(now, seen))
             if state.stage is not Stage.WAITING:
                 return self._waited(state, seen)
-            limit = max(0.0, waiting.next_deadline(state, seen) - now)
-            seen = await self.watcher.next(seen, limit) or seen
+            seen = await self.watcher.next(seen, waiting.next_deadline(state, seen, now) - now) or seen
 
     def _waited(self, state: RunState, seen: Observation) -> Observation:
         held = state.escalation
@@ -175,7 +180,7 @@ class Session:
 
     def _refuse_second_run(self) -> None:
         """A run that is held or interrupted goes first: its machine is as it left it."""
-        for run in self.journal.runs(machine=self.name, open_only=True):
+        for run in self.journal.runs(place=self.place, open_only=True):
             stands = "held" if run.stage == Stage.HELD else "interrupted"
             raise RunError(
                 f"{self.name}: run {run.run_id} ({run.playbook}) is {stands} on this machine; "
@@ -195,15 +200,20 @@ class Session:
         max_escalations: int,
         listener: Listener | None,
     ) -> Run:
-        run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{random.token_hex(3)}"
+        run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:6]}"
         event = self._started(playbook.source, time.monotonic(), run_id)
         event = replace(event, variables=variables, secrets=references, max_escalations=max_escalations)
-        RunFolder(self.runs, run_id)
-        ledger = Ledger.begin(self.journal, event)
-        if grant:
-            ledger.record(Granted(time.monotonic(), tuple(grant), by))
-        self.at_begin(run_id)
-        return self._run(ledger, values, listener)
+        lock = run_lock(self.runs, run_id)
+        lock.acquire()
+        try:
+            ledger = Ledger.begin(self.journal, event)
+            if grant:
+                ledger.record(Granted(time.monotonic(), tuple(grant), by))
+            self.at_begin(run_id)
+        except BaseException:
+            lock.release()
+            raise
+        return self._run(ledger, lock, values, listener)
 
     def take_up(
         self, run_id: str, *, secret_values: Mapping[str, str] | None = None, listener: Listener | None = None
@@ -212,19 +222,25 @@ class Session:
 
         Raises RunError where it can't be, MachineBusyError where another process drives it.
         """
-        ledger = Ledger.open(self.journal, run_id)
-        given = dict(secret_values or {})
-        values = {
-            name: given[name] if name in given else secrets.resolve(name, reference)
-            for name, reference in ledger.state.secrets.items()
-        }
-        run = self._run(ledger, values, listener)
-        ledger.take_up()
-        return run
-
-    def _run(self, ledger: Ledger, values: Mapping[str, str], listener: Listener | None) -> Run:
-        lock = run_lock(self.runs, ledger.state.run_id)
+        lock = run_lock(self.runs, run_id)
         lock.acquire()
+        try:
+            ledger = Ledger.open(self.journal, run_id)
+            given = dict(secret_values or {})
+            values = {
+                name: given[name] if name in given else secrets.resolve(name, reference)
+                for name, reference in ledger.state.secrets.items()
+            }
+            ledger.take_up()
+            self.at_begin(run_id)
+        except BaseException:
+            lock.release()
+            raise
+        return self._run(ledger, lock, values, listener)
+
+    def _run(
+        self, ledger: Ledger, lock: MachineLock, values: Mapping[str, str], listener: Listener | None
+    ) -> Run:
         folder = RunFolder(self.runs, ledger.state.run_id)
         runner = Runner(ledger, self.machine, self.watcher, folder, values, listener)
         return Run(runner, self.lock, lock, self.at_end)
@@ -232,15 +248,19 @@ class Session:
     def _started(self, source: Mapping[str, object], at: float, run_id: str = "") -> Started:
         guard = self.machine.guard
         policy = guard.policy.agents if guard.agent else guard.policy.people
-        return Started(at, run_id, self.name, source, tuple(self.phases.values()), policy=tuple(policy))
+        return Started(
+            at, run_id, self.name, source, tuple(self.phases.values()), policy=tuple(policy), place=self.place
+        )
 
     def _before_sending(self, operation: str) -> None:
-        """Take the machine's lock; tell the runs that are held on this machine."""
-        self._sent_at = time.monotonic()
-        self.lock.acquire()
-        for run in self.journal.runs(machine=self.name, stage=Stage.HELD):
-            ledger = Ledger.open(self.journal, run.run_id)
-            ledger.record(Touched(time.monotonic(), operation, "a direct command"))
+        """Take the machine's lock; where it was free, tell the runs that are held on this machine."""
+        if not self.lock.acquire():
+            return
+        for run in self.journal.runs(place=self.place, open_only=True):
+            with suppress(RunError):
+                Ledger.open(self.journal, run.run_id).record(
+                    Touched(time.monotonic(), operation, "a direct command")
+                )
 
 
 def _variables(
