@@ -56,7 +56,9 @@ def test_the_fence_lets_one_of_two_go_on(journal: Journal) -> None:
 
 
 def test_it_is_private(journal: Journal) -> None:
-    assert journal.path.stat().st_mode & 0o077 == 0
+    Ledger.begin(journal, started())
+    for path in journal.path.parent.iterdir():
+        assert path.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(
@@ -99,6 +101,16 @@ def test_a_file_that_is_no_journal(tmp_path: Path) -> None:
     (tmp_path / "runs.sqlite").write_bytes(b"this is no database" * 100)
     with pytest.raises(JournalError, match="keep a copy"):
         Journal(tmp_path / "runs.sqlite")
+
+
+def test_a_journal_of_another_version_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite"
+    with sqlite3.connect(path) as db:
+        db.executescript("CREATE TABLE runs (run_id TEXT); PRAGMA user_version = 7")
+    before = path.read_bytes()
+    with pytest.raises(JournalError, match="another version"):
+        Journal(path)
+    assert path.read_bytes() == before
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:

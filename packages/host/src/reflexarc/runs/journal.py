@@ -19,6 +19,7 @@ from reflexarc.playbook.events import Event
 from reflexarc.playbook.state import RunState
 from reflexarc.runs.codec import decode, encode
 
+VERSION = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     run_id TEXT PRIMARY KEY, machine TEXT NOT NULL, place TEXT NOT NULL, playbook TEXT NOT NULL, created REAL NOT NULL,
@@ -69,9 +70,20 @@ class Journal:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             path.chmod(0o600)
             self._db = sqlite3.connect(path, timeout=10.0, isolation_level=None)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            self._db.executescript(_SCHEMA)
+            self._prepare()
+
+    def _prepare(self) -> None:
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        tables = self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+        if version != VERSION and tables:
+            raise JournalError(
+                "the journal of runs was written by another version of reflexarc; move it away to begin a new one",
+                path=self.path,
+            )
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        if not tables:
+            self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
 
     def close(self) -> None:
         """Close the file."""
