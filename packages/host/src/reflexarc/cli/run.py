@@ -6,7 +6,7 @@ import asyncio
 import getpass
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import click
 from reflexarc.cli.driving import drive
 from reflexarc.cli.options import call, inventory_option, json_option, pairs
 from reflexarc.cli.progress import view
+from reflexarc.cli.report import check_targets, write_reports
 from reflexarc.cli.text import dump
 from reflexarc.errors import ReflexarcError
 from reflexarc.inventory import entries
@@ -29,7 +30,7 @@ from reflexarc.runs.session import Session
 
 @dataclass(frozen=True)
 class Wish:
-    """What the person asked for, the same for every machine."""
+    """What the person asked for, the same for every machine. begun: the ids of the runs, as they begin."""
 
     playbook: Path
     variables: Mapping[str, str]
@@ -38,6 +39,7 @@ class Wish:
     as_json: bool
     dry_run: bool
     interactive: bool
+    begun: list[str] = field(default_factory=list)
 
 
 @click.command("run")
@@ -55,6 +57,12 @@ class Wish:
 @click.option(
     "--grant", multiple=True, metavar="OPS", help="Authorise operations or classes; commas or repeated."
 )
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a report of the run as one HTML page.",
+)
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write the run as JUnit XML.")
 @click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
 @inventory_option
 @json_option
@@ -65,6 +73,8 @@ def run_playbook(
     secrets: tuple[str, ...],
     secret_files: tuple[str, ...],
     grant: tuple[str, ...],
+    report: Path | None,
+    junit: Path | None,
     dry_run: bool,
     inventory: Path | None,
     as_json: bool,
@@ -86,9 +96,11 @@ def run_playbook(
         interactive=sys.stdin.isatty() and sys.stdout.isatty() and not as_json,
     )
     chosen = _chosen(entries.load(inventory), machines)
-    if len(chosen) == 1:
-        return call(_run(chosen[0], wish, label=""))
-    return call(_run_all(chosen, wish))
+    check_targets(report, junit)
+    try:
+        return call(_run(chosen[0], wish, label="") if len(chosen) == 1 else _run_all(chosen, wish))
+    finally:
+        write_reports(wish.begun, html=report, junit=junit)
 
 
 def _chosen(inventory: entries.Inventory, patterns: tuple[str, ...]) -> list[Entry]:
@@ -134,6 +146,7 @@ async def _run(entry: Entry, wish: Wish, *, label: str, alone: bool = True) -> i
             by=f"{getpass.getuser()} at the command line",
             listener=shown,
         )
+        wish.begun.append(run.id)
         return await drive(run, shown, as_json=wish.as_json, interactive=interactive)
 
 

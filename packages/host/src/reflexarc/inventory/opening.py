@@ -177,8 +177,9 @@ async def open_session(
             machine = Machine(entry.name, lent, guard, layout=entry.keymap)
             async with Watcher(machine.sensed, Ladder(recognisers), entry.name) as watcher:
                 yield Session(
-                    machine, watcher, journal, recognisers.phases, found.runs, lock, at_end, at_begin
-                )
+                    machine, watcher, journal, recognisers.phases, found.runs, lock, at_end, at_begin,
+                    entry.drivers,
+                )  # fmt: skip
     finally:
         lock.release()
         journal.close()

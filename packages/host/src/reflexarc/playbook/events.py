@@ -22,7 +22,8 @@ class FrameRef:
 class Started:
     """The run begins. policy: operation and class names that the machine's owner allows to the caller.
 
-    secrets: name -> reference (`env:NAME`, `prompt`, `file`); the values are never here.
+    secrets: name -> reference (`env:NAME`, `prompt`, `file`); the values are never here. drivers: what the
+    machine is reached by, for statistics only.
     """
 
     at: float
@@ -34,6 +35,7 @@ class Started:
     secrets: Mapping[str, str] = field(default_factory=dict)
     policy: tuple[str, ...] = ("*",)
     max_escalations: int = 20
+    drivers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

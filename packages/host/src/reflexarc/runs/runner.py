@@ -25,7 +25,8 @@ from reflexarc.playbook.events import (
     Verified,
 )
 from reflexarc.playbook.state import RunState, Stage
-from reflexarc.runs.artifacts import RunFolder
+from reflexarc.runs.artifacts import RunFolder, SerialLog
+from reflexarc.runs.gallery import Gallery
 from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.performing import Performed, Performer
 from reflexarc.runs.secrets import Redactor
@@ -53,11 +54,14 @@ class Runner:
     listener: Listener | None = None
     _judged: tuple[int, Stage, int] | None = None
     _last: Observation | None = None
-    _counted: Counter[str] = field(default_factory=Counter)
     _hidden: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._redactor = Redactor(self.secrets.values())
+        self._counted = Counter(self.watcher.reads)
+        self._gallery = Gallery(self.folder.path)
+        self._serial = SerialLog(self.folder.path)
+        self.watcher.heard = self._serial.hear
         self._performer = Performer(self.machine, self.watcher, self.secrets, self._store)
 
     @property
@@ -71,6 +75,13 @@ class Runner:
         and RunError when another process went on with the run; nothing more was sent then.
         """
         self._judged = None
+        try:
+            return await self._go_on()
+        finally:
+            self._gallery.finish()
+            self._serial.write(self._redactor.text)
+
+    async def _go_on(self) -> RunState:
         while True:
             next_effect = engine.effect(self.state)
             if isinstance(next_effect, engine.Hold | engine.Finish):
@@ -102,6 +113,7 @@ class Runner:
             self._judged = place
             newest = await self._present()
         else:
+            self._gallery.develop()
             now = time.monotonic()
             limit = min(waiting.next_deadline(self.state, self._last), now + LONGEST_WATCH)
             later = await self.watcher.next(self._last, max(0.0, limit - now))
@@ -148,10 +160,19 @@ class Runner:
         before = self.state
         if not self.ledger.record(event):
             return False
+        if self.state.phase != before.phase:
+            self._picture(event)
         if self.state.index != before.index or self.state.stage in (Stage.HELD, Stage.ENDED):
             self._count()
         self._tell(event)
         return True
+
+    def _picture(self, event: Event) -> None:
+        """Have the frame kept in which a phase was entered, unless a secret was read in it."""
+        if isinstance(event, Observed | Verified | Looked):
+            frame = self.watcher.frame_of(event.observation)
+            if frame is not None and frame.number not in self._hidden:
+                self._gallery.note(event.at, frame)
 
     def _tell(self, event: Event) -> None:
         if self.listener is not None:
@@ -176,7 +197,7 @@ class Runner:
         frame = self.watcher.frame_of(seen)
         if frame is None or seen.frame in self._hidden:
             return ""
-        return self.folder.store(frame, f"frame-{seen.frame}")
+        return self.folder.store(frame)
 
     async def _show_hold(self) -> None:
         """Add to a new escalation what the machine shows, once that stands still or a moment has passed.

@@ -35,7 +35,8 @@ from reflexarc.sensing.watcher import Watcher
 class Session:
     """One machine, open: `power`, `screen`, `keyboard` and `console` act on it, behind its guard.
 
-    runs: the folder of runs. at_end: called with the id of a run of this machine that has ended.
+    runs: the folder of runs. at_end: called with the id of a run of this machine that has ended. drivers: what
+    the machine is reached by.
     """
 
     machine: Machine
@@ -46,6 +47,7 @@ class Session:
     lock: MachineLock
     at_end: Callable[[str], Awaitable[None]]
     at_begin: Callable[[str], None]
+    drivers: tuple[str, ...] = ()
     _sent_at: float = field(default=float("-inf"))
     _seen: Observation | None = None
 
@@ -232,7 +234,8 @@ class Session:
     def _started(self, source: Mapping[str, object], at: float, run_id: str = "") -> Started:
         guard = self.machine.guard
         policy = guard.policy.agents if guard.agent else guard.policy.people
-        return Started(at, run_id, self.name, source, tuple(self.phases.values()), policy=tuple(policy))
+        phases = tuple(self.phases.values())
+        return Started(at, run_id, self.name, source, phases, policy=tuple(policy), drivers=self.drivers)
 
     def _before_sending(self, operation: str) -> None:
         """Take the machine's lock; tell the runs that are held on this machine."""
