@@ -11,7 +11,7 @@ from importlib.resources import files
 from reflexarc.report.facts import registered, sensing, warnings
 from reflexarc.report.holds import escalations, standing
 from reflexarc.report.markup import Child, Markup, element
-from reflexarc.report.pictures import pictures
+from reflexarc.report.pictures import Picture, pictures
 from reflexarc.report.story import Story, Verdict
 from reflexarc.report.text import duration, one_line
 from reflexarc.report.timeline import timeline
@@ -41,7 +41,7 @@ def html_report(story: Story) -> str:
 
 def _sections(story: Story) -> list[Child]:
     """What needs an eye comes first: in a run that has not succeeded, why it stands."""
-    shown = pictures(story.folder, _wanted(story))
+    shown = _pictures(story)
     asked = escalations(story, shown)
     unsettled = story.outcome != "succeeded"
     return [
@@ -55,11 +55,11 @@ def _sections(story: Story) -> list[Child]:
     ]
 
 
-def _wanted(story: Story) -> list[str]:
-    """Names of the frames, the most important first: those of escalations, the last one, then all in time."""
+def _pictures(story: Story) -> Mapping[str, Picture]:
+    """The frames of the escalations and the last one, then all others."""
     asked = [hold.escalation.frame.ref for hold in story.holds if hold.escalation.frame is not None]
     seen = [sight.frame.ref for step in story.steps for sight in step.sights if sight.frame is not None]
-    return [*asked, *seen[-1:], *seen]
+    return pictures(story.folder, [*asked, *seen[-1:]], seen)
 
 
 def _header(story: Story, playbook: str, machine: str) -> Markup:

@@ -13,10 +13,11 @@ from PIL import Image
 from reflexarc.machine.frame import MAX_PIXELS
 
 BUDGET = 1_900_000
+MAX_PICTURES = 120
 # Widest side in pixels and WebP quality, from what is wanted to what is still worth looking at.
-LEVELS = ((960, 72), (720, 50), (480, 40), (320, 30))
+LEVELS = ((960, 72), (720, 50), (480, 40), (320, 30), (240, 20))
 EXACT_COLOURS = 64
-EXACT_AT_MOST = 24_000
+EXACT_SIDE = 1280
 
 
 @dataclass(frozen=True)
@@ -28,56 +29,76 @@ class Picture:
     height: int
 
 
-def pictures(folder: Path, wanted: Sequence[str], *, budget: int = BUDGET) -> Mapping[str, Picture]:
-    """The stored frames of those names, by name, scaled so that all data URIs fit into `budget` bytes.
+def pictures(
+    folder: Path, featured: Sequence[str], others: Sequence[str] = (), *, budget: int = BUDGET
+) -> Mapping[str, Picture]:
+    """The stored frames of those names, by name, scaled so that all data URIs together fit into `budget` bytes.
 
-    wanted: the most important first; what doesn't fit even at its smallest, or can't be read, is left out.
+    A featured one may take four times as much as another. Of many, 120 are taken evenly. What doesn't fit even
+    at its smallest, or can't be read, is left out.
     """
-    names = list(dict.fromkeys(wanted))
+    names = list(dict.fromkeys(featured))[:MAX_PICTURES]
+    first = len(names)
+    names += _evenly([name for name in dict.fromkeys(others) if name not in names], MAX_PICTURES - first)
+    weights = [4] * first + [1] * (len(names) - first)
     made: dict[str, Picture] = {}
-    for side, quality in LEVELS:
-        made = {
-            name: picture for name in names if (picture := _picture(folder / name, side, quality)) is not None
-        }
-        if sum(len(picture.uri) for picture in made.values()) <= budget:
-            return made
-    return _fitting(made, budget)
+    level = 0
+    for number, name in enumerate(names):
+        allowed = budget * weights[number] // sum(weights[number:])
+        image = _stored(folder / name)
+        found = _within(image, allowed, level) if image is not None else None
+        if found is not None:
+            made[name], level = found
+            size = len(made[name].uri)
+            budget -= size
+            level = max(0, level - (size < allowed // 2))
+    return made
 
 
-def _fitting(made: Mapping[str, Picture], budget: int) -> Mapping[str, Picture]:
-    kept: dict[str, Picture] = {}
-    for name, picture in made.items():
-        if len(picture.uri) <= budget:
-            budget -= len(picture.uri)
-            kept[name] = picture
-    return kept
+def _evenly(names: Sequence[str], count: int) -> list[str]:
+    """So many of the names at even distances, all where there are no more."""
+    count = min(count, len(names))
+    return [names[number * len(names) // count] for number in range(count)]
 
 
-def _picture(path: Path, side: int, quality: int) -> Picture | None:
+def _within(image: Image.Image, allowed: int, level: int) -> tuple[Picture, int] | None:
+    """The image within so many bytes, at the first level from `level` on that fits, and that level."""
+    exact = _exact(image)
+    if exact is not None and len(exact) * 4 // 3 + 50 <= allowed:
+        return Picture(_uri(exact), image.width, image.height), level
+    for number in range(level, len(LEVELS)):
+        uri = _uri(_lossy(image, *LEVELS[number]))
+        if len(uri) <= allowed:
+            return Picture(uri, image.width, image.height), number
+    return None
+
+
+def _uri(data: bytes) -> str:
+    return "data:image/webp;base64," + base64.b64encode(data).decode("ascii")
+
+
+def _stored(path: Path) -> Image.Image | None:
     try:
         with Image.open(path, formats=("PNG", "WEBP")) as stored:
-            if not 0 < stored.width * stored.height <= MAX_PIXELS:
-                return None
-            image = stored.convert("RGB")
+            if 0 < stored.width * stored.height <= MAX_PIXELS:
+                return stored.convert("RGB")
     except (OSError, ValueError, Image.DecompressionBombError):
-        return None
-    data = _exact(image, side) or _lossy(image, side, quality)
-    uri = "data:image/webp;base64," + base64.b64encode(data).decode("ascii")
-    return Picture(uri, image.width, image.height)
+        pass
+    return None
 
 
-def _exact(image: Image.Image, side: int) -> bytes | None:
+def _exact(image: Image.Image) -> bytes | None:
     """A text screen unscaled and without loss, which is the smallest and the sharpest; None for another."""
-    if max(image.size) > max(side, 1280) or image.getcolors(EXACT_COLOURS) is None:
+    if max(image.size) > EXACT_SIDE or image.getcolors(EXACT_COLOURS) is None:
         return None
     out = io.BytesIO()
     image.save(out, "WEBP", lossless=True, quality=60, method=2)
-    return out.getvalue() if out.tell() <= EXACT_AT_MOST * side // LEVELS[0][0] else None
+    return out.getvalue()
 
 
 def _lossy(image: Image.Image, side: int, quality: int) -> bytes:
     small = image.copy()
     small.thumbnail((side, side), Image.Resampling.LANCZOS)
     out = io.BytesIO()
-    small.save(out, "WEBP", quality=quality, method=3)
+    small.save(out, "WEBP", quality=quality, method=2)
     return out.getvalue()

@@ -86,7 +86,7 @@ class Hold:
     touched: list[str] = field(default_factory=list)
 
 
-@dataclass
+@dataclass(eq=False)
 class StepStory:
     """One step. decided: what its wait ended on. sights: the phases that the machine entered meanwhile."""
 
@@ -246,17 +246,16 @@ class _Teller:
         self._notes.append((self._now, what))
 
     def _all_steps(self, outcome: str) -> list[StepStory]:
-        """The steps in the order they were entered, those that never were at their place in the playbook."""
+        """The steps in the order they were entered, those that never were before the next that was."""
         state = self._state
         told = list(self._steps.values())
-        place = 0
-        for index, step in enumerate(state.playbook.steps):
-            if step.name not in self._steps:
+        place = len(told)
+        for index, step in reversed(list(enumerate(state.playbook.steps))):
+            if step.name in self._steps:
+                place = told.index(self._steps[step.name])
+            else:
                 passed_over = index < state.index or state.outcome is Outcome.SUCCEEDED
                 told.insert(place, StepStory(step, Verdict.SKIPPED if passed_over else Verdict.NOT_REACHED))
-            else:
-                place = next(i for i, story in enumerate(told) if story.step.name == step.name)
-            place += 1
         if state.outcome is not Outcome.SUCCEEDED:
             self._steps[state.step.name].verdict = _STANDING[outcome]
         return told

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from reflexarc.report.markup import Child, Markup, element
 from reflexarc.report.pictures import Picture
@@ -113,15 +113,22 @@ class _Sights:
 
     def __init__(self, story: Story, shown: Mapping[str, Picture]) -> None:
         self._shown = shown
-        self._count = sum(len(step.sights) for step in story.steps)
-        self._left = MAX_SIGHTS
-        self._text = TEXT_BUDGET // max(1, min(self._count, MAX_SIGHTS))
+        self._chosen = self._choice([sight for step in story.steps for sight in step.sights])
+        self._text = TEXT_BUDGET // max(1, len(self._chosen))
         self._drawn: dict[str, str] = {}
+
+    def _choice(self, sights: Sequence[Sight]) -> frozenset[int]:
+        """The identities of those that are shown: those with a picture, and the first of the others."""
+        pictured = [sight for sight in sights if self._picture(sight) is not None]
+        others = [sight for sight in sights if self._picture(sight) is None]
+        return frozenset(id(sight) for sight in [*pictured, *others][:MAX_SIGHTS])
+
+    def _picture(self, sight: Sight) -> Picture | None:
+        return self._shown.get(sight.frame.ref) if sight.frame is not None else None
 
     def of(self, step: StepStory) -> Markup | None:
         """The sights of one step."""
-        sights = step.sights[: self._left]
-        self._left -= len(sights)
+        sights = [sight for sight in step.sights if id(sight) in self._chosen]
         if not step.sights:
             return None
         more = len(step.sights) - len(sights)
@@ -144,7 +151,7 @@ class _Sights:
             ),
             class_="caption",
         )
-        picture = self._shown.get(sight.frame.ref) if sight.frame is not None else None
+        picture = self._picture(sight)
         if picture is None or sight.frame is None:
             return element("p", caption, class_="chip")
         first = self._drawn.get(sight.frame.ref)
