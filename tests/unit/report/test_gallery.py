@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tests.played import ASKED, PASSWORD, PLAYBOOK, STEPS, menu, script, text
+from tests.played import ANSWERED, ASKED, PASSWORD, PLAYBOOK, STEPS, menu, script, text
 from tests.unit.report.conftest import drive
 
 from reflexarc.drivers.replay.script import Entry, Reaction
@@ -124,6 +124,16 @@ def test_a_run_keeps_a_frame_of_each_phase_on_screen(succeeded: Story) -> None:
     menus = [sight.frame for sight in on_screen if sight.observation.phase == "grub_menu"]
     with Image.open(succeeded.folder / menus[0].ref) as image:  # type: ignore[union-attr]
         assert np.array_equal(pixels_of(image), menu(0))
+
+
+def test_a_step_keeps_the_frame_that_it_decided_on(succeeded: Story) -> None:
+    """The shell's prompt was there before; the answer that this step awaited came later."""
+    step = next(step for step in succeeded.steps if step.step.name == "answer")
+    assert step.decided is not None
+    assert step.decided.frame is not None
+    assert [sight.frame for sight in step.sights] == [step.decided.frame]
+    with Image.open(succeeded.folder / step.decided.frame.ref) as image:
+        assert np.array_equal(pixels_of(image), text(ANSWERED))
 
 
 def test_no_frame_with_a_secret_is_kept(tmp_path: Path) -> None:

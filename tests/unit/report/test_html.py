@@ -21,6 +21,7 @@ from reflexarc.machine.frame import Frame
 from reflexarc.report.html import html_report
 from reflexarc.report.pictures import MAX_PICTURES, pictures
 from reflexarc.report.story import Story
+from reflexarc.report.text import moment
 from reflexarc.runs.gallery import encoded
 
 VOID = {"meta", "img", "rect"}
@@ -118,7 +119,10 @@ def test_a_held_run_shows_the_screen_and_how_to_answer(held: Story) -> None:
     found = page(held)
     assert "Kernel panic - not syncing: VFS: Unable to mount root fs" in found.text("pre")
     assert f"reflexarc runs reply {held.state.run_id} resume" in found.text("code")
-    assert next(a["alt"] for a in found.all("img")) == "The screen at the escalation: crash_screen"
+    assert (
+        next(a["alt"] for a in found.all("img"))
+        == f"The screen at {moment(held.holds[0].begin)}, crash_screen"
+    )
 
 
 def test_a_failed_run_says_why(failed: Story) -> None:
@@ -127,6 +131,12 @@ def test_a_failed_run_says_why(failed: Story) -> None:
     assert found.text("h1").strip() == "fails & <falls>"
     assert "amended the playbook, to go on at 'skipped' (<b>somebody</b>)" in found.text("dd")
     assert "reflexarc runs reply" not in found.text()
+    assert failed.final is not None
+    assert [image["alt"] for image in found.all("img")][:2] == [
+        "The screen at the end",
+        f"The screen at {moment(failed.holds[0].begin)}, grub_menu",
+    ]
+    assert f"The screen was as at {moment(failed.holds[0].begin)}, grub_menu." in found.text("p")
 
 
 def test_a_hostile_screen_arrives_as_it_was(hostile: Story) -> None:
@@ -164,5 +174,6 @@ def test_an_hour_long_run_fits(long_run: Story) -> None:
     found = page(long_run)
     assert len(found.all("img")) == MAX_PICTURES
     assert len(found.all("rect")) > 40
-    assert re.search(r"and \d+ more", found.text("p"))
+    assert re.search(r"and \d+ more", found.text("li"))
+    assert re.search(r"\d+ more phases", found.text("summary"))
     assert "1 h 00 min" in found.text("dd")

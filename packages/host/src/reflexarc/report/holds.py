@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from reflexarc.report.junit import complaint
 from reflexarc.report.markup import Child, Markup, element
-from reflexarc.report.pictures import Picture
-from reflexarc.report.story import Hold, Sight, Story
+from reflexarc.report.pictures import Album
+from reflexarc.report.story import Hold, Story
 from reflexarc.report.text import bounded, duration, moment, one_line
 from reflexarc.report.timeline import drawn
 
@@ -16,31 +16,25 @@ TEXT_BUDGET = 250_000
 MAX_HOLDS = 60
 
 
-def standing(story: Story, shown: Mapping[str, Picture]) -> Markup | None:
+def standing(story: Story, album: Album) -> Markup | None:
     """Why a run failed, was aborted or interrupted, with what the machine showed last; None for another run."""
     present = story.present
     if story.outcome in ("succeeded", "held") or present is None:
         return None
     _, message, text = complaint(story)
-    sights = [sight for step in story.steps for sight in step.sights]
+    screen = _screen(
+        album, story.final.ref if story.final is not None else None, "the end", bounded(text, 16_000)
+    )
     return element(
         "section",
         element("h2", f"{story.outcome.capitalize()} at ", element("q", one_line(present.step.name, 200))),
         element("p", one_line(message, 1_000), class_="reason"),
-        _screen(
-            _last_picture(sights, shown), "The last screen that was kept", bounded(text.strip("\n"), 16_000)
-        ),
+        screen,
         class_="card bad" if story.outcome in ("failed", "aborted") else "card asking",
     )
 
 
-def _last_picture(sights: list[Sight], shown: Mapping[str, Picture]) -> Picture | None:
-    """The picture of the phase entered last; None where that one has none, for an older one would mislead."""
-    newest = max(sights, key=lambda sight: sight.at, default=None)
-    return shown.get(newest.frame.ref) if newest is not None and newest.frame is not None else None
-
-
-def escalations(story: Story, shown: Mapping[str, Picture]) -> Markup | None:
+def escalations(story: Story, album: Album) -> Markup | None:
     """The section of the escalations, the open one with the words to answer it."""
     if not story.holds:
         return None
@@ -51,14 +45,14 @@ def escalations(story: Story, shown: Mapping[str, Picture]) -> Markup | None:
         "section",
         element("h2", "Escalations"),
         element("p", f"{left_out} earlier ones are not shown.", class_="quiet") if left_out else None,
-        *(_hold(hold, story, shown, limit) for hold in holds),
+        *(_hold(hold, story, album, limit) for hold in holds),
     )
 
 
-def _hold(hold: Hold, story: Story, shown: Mapping[str, Picture], limit: int) -> Markup:
+def _hold(hold: Hold, story: Story, album: Album, limit: int) -> Markup:
     held = hold.escalation
     is_open = hold.end is None and story.outcome == "held"
-    picture = shown.get(held.frame.ref) if held.frame is not None else None
+    ref = held.frame.ref if held.frame is not None else None
     expected = ", ".join(held.expected) or "what the step says"
     facts: Mapping[str, Child] = {
         "Expected": element("b", one_line(expected, 500)),
@@ -74,8 +68,7 @@ def _hold(hold: Hold, story: Story, shown: Mapping[str, Picture], limit: int) ->
         element("p", one_line(held.detail, 1_000), class_="reason") if held.detail else None,
         element("dl", *(element("div", element("dt", key), element("dd", value)) for key, value in facts.items()
                         if value is not None), class_="pairs"),
-        _screen(picture, f"The screen at the escalation: {held.observed_phase}",
-                bounded(held.text.strip("\n").rstrip(), limit)),
+        _screen(album, ref, f"{moment(hold.begin)}, {held.observed_phase}", bounded(held.text.rstrip(), limit)),
         _how_to_answer(story) if is_open else None,
         class_="card asking" if is_open else "card",
     )  # fmt: skip
@@ -89,13 +82,17 @@ def _held_for(hold: Hold, story: Story) -> str:
     return duration((story.seconds if hold.end is None else hold.end) - hold.begin)
 
 
-def _screen(picture: Picture | None, alt: str, text: str) -> Markup | None:
+def _screen(album: Album, ref: str | None, where: str, text: str) -> Markup | None:
+    """A screen: its picture and behind it its text, or its text alone."""
+    earlier = album.where(ref) if ref is not None else None
+    picture = album.take(ref, where) if ref is not None else None
+    words = element("pre", text, tabindex="0") if text else None
+    if picture is None and earlier is None:
+        return words and element("div", words)
+    folded = element("details", element("summary", "Text"), words) if words else None
     if picture is None:
-        return element("pre", text, tabindex="0") if text else None
-    words = (
-        element("details", element("summary", "Text"), element("pre", text, tabindex="0")) if text else None
-    )
-    return element("figure", drawn(picture, alt), words)
+        return element("figure", element("p", f"The screen was as at {earlier}.", class_="quiet"), folded)
+    return element("figure", drawn(picture, f"The screen at {where}"), folded)
 
 
 def _how_to_answer(story: Story) -> Markup:

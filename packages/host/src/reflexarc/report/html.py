@@ -11,7 +11,7 @@ from importlib.resources import files
 from reflexarc.report.facts import registered, sensing, warnings
 from reflexarc.report.holds import escalations, standing
 from reflexarc.report.markup import Child, Markup, element
-from reflexarc.report.pictures import Picture, pictures
+from reflexarc.report.pictures import Album, pictures
 from reflexarc.report.story import Story, Verdict
 from reflexarc.report.text import duration, one_line
 from reflexarc.report.timeline import timeline
@@ -41,25 +41,26 @@ def html_report(story: Story) -> str:
 
 def _sections(story: Story) -> list[Child]:
     """What needs an eye comes first: in a run that has not succeeded, why it stands."""
-    shown = _pictures(story)
-    asked = escalations(story, shown)
+    album = _album(story)
+    asked = escalations(story, album)
     unsettled = story.outcome != "succeeded"
     return [
-        standing(story, shown),
+        standing(story, album),
         asked if unsettled else None,
         warnings(story),
-        timeline(story, shown),
+        timeline(story, album),
         None if unsettled else asked,
         registered(story),
         sensing(story),
     ]
 
 
-def _pictures(story: Story) -> Mapping[str, Picture]:
-    """The frames of the escalations and the last one, then all others."""
+def _album(story: Story) -> Album:
+    """The frames of the escalations and of the end first, then all others."""
     asked = [hold.escalation.frame.ref for hold in story.holds if hold.escalation.frame is not None]
     seen = [sight.frame.ref for step in story.steps for sight in step.sights if sight.frame is not None]
-    return pictures(story.folder, [*asked, *seen[-1:]], seen)
+    final = [story.final.ref] if story.final is not None else []
+    return Album(pictures(story.folder, [*asked, *final], seen))
 
 
 def _header(story: Story, playbook: str, machine: str) -> Markup:

@@ -29,6 +29,29 @@ class Picture:
     height: int
 
 
+class Album:
+    """Hands out each picture once, so that it is in the document once."""
+
+    def __init__(self, pictures: Mapping[str, Picture]) -> None:
+        self._pictures = pictures
+        self._shown: dict[str, str] = {}
+
+    def has(self, ref: str) -> bool:
+        """Tell whether there is such a picture."""
+        return ref in self._pictures
+
+    def take(self, ref: str, where: str) -> Picture | None:
+        """The picture where it wasn't taken yet; from now on it stands at `where`."""
+        if ref in self._shown or ref not in self._pictures:
+            return None
+        self._shown[ref] = where
+        return self._pictures[ref]
+
+    def where(self, ref: str) -> str | None:
+        """Where the picture stands, None where it was never taken."""
+        return self._shown.get(ref)
+
+
 def pictures(
     folder: Path, featured: Sequence[str], others: Sequence[str] = (), *, budget: int = BUDGET
 ) -> Mapping[str, Picture]:

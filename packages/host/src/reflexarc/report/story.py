@@ -88,7 +88,7 @@ class Hold:
 
 @dataclass(eq=False)
 class StepStory:
-    """One step. decided: what its wait ended on. sights: the phases that the machine entered meanwhile."""
+    """One step. decided: what its wait ended on. sights: that, and the phases that the machine entered meanwhile."""
 
     step: Step
     verdict: Verdict = Verdict.LEFT
@@ -98,6 +98,15 @@ class StepStory:
     acts: int = 0
     note: str = ""
 
+    def decide(self, sight: Sight) -> None:
+        """The wait ended on this; of a phase entered just before, it is the better picture: that was half drawn."""
+        self.decided = sight
+        newest = self.sights[-1] if self.sights else None
+        if newest is not None and newest.observation.phase == sight.observation.phase:
+            self.sights[-1] = Sight(newest.at, sight.observation, sight.frame or newest.frame)
+        elif sight.frame is not None and newest is not sight:
+            self.sights.append(sight)
+
     @property
     def seconds(self) -> float:
         return sum(span.end - span.begin for span in self.spans)
@@ -105,7 +114,10 @@ class StepStory:
 
 @dataclass
 class Story:
-    """A whole run. started: seconds since the epoch. seconds: how long the run is, gaps between processes included."""
+    """A whole run. started: seconds since the epoch. seconds: how long the run is, gaps between processes included.
+
+    last: what was seen last. final: the frame that the machine showed as the run failed.
+    """
 
     state: RunState
     outcome: str
@@ -119,6 +131,7 @@ class Story:
     folder: Path
     damage: str | None
     last: Sight | None
+    final: Kept | None
 
     @property
     def present(self) -> StepStory | None:
@@ -150,6 +163,7 @@ class _Teller:
         self._holds: list[Hold] = []
         self._notes: list[tuple[float, str]] = []
         self._last: Sight | None = None
+        self._final: Kept | None = None
 
     def story(self, *, owned: bool) -> Story:
         first = self._record.walls[0]
@@ -174,6 +188,7 @@ class _Teller:
             folder=self._folder,
             damage=self._record.damage,
             last=self._last,
+            final=self._final,
         )
 
     def _spent(self, begin: float) -> None:
@@ -201,6 +216,8 @@ class _Teller:
             story.verdict = Verdict.SKIPPED if inapplicable and story.decided is None else Verdict.PASSED
         if after.outcome is None:
             self._entered(after)
+        elif after.outcome is Outcome.FAILED and before.outcome is None:
+            self._final = self._frames.get(event.at)
 
     def _saw(self, event: Observed | Verified | Looked, before: RunState, after: RunState) -> None:
         sight = Sight(self._now, event.observation, self._frames.get(event.at))
@@ -210,7 +227,7 @@ class _Teller:
             story.sights.append(sight)
         waited = before.stage is Stage.WAITING and before.applies
         if waited and after.seen is event.observation and after.stage is not Stage.HELD:
-            story.decided = sight
+            story.decide(sight)
 
     def _did(self, event: Event, before: RunState) -> None:
         story = self._steps[before.step.name]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from reflexarc.report.markup import Child, Markup, element
-from reflexarc.report.pictures import Picture
+from reflexarc.report.pictures import Album, Picture
 from reflexarc.report.story import Sight, Span, StepStory, Story, Verdict
 from reflexarc.report.text import bounded, duration, moment, one_line
 
@@ -13,16 +13,17 @@ from reflexarc.report.text import bounded, duration, moment, one_line
 TEXT_BUDGET = 250_000
 MAX_SIGHTS = 400
 MAX_STEPS = 500
+MAX_CHIPS = 12
 LEAST_WIDTH = 0.4
 
 _QUIET = frozenset({Verdict.SKIPPED, Verdict.NOT_REACHED, Verdict.LEFT})
 _MARKS = {Verdict.PASSED: "✓", Verdict.FAILED: "✕", Verdict.ABORTED: "✕", Verdict.HELD: "?"}
 
 
-def timeline(story: Story, shown: Mapping[str, Picture]) -> Markup:
+def timeline(story: Story, album: Album) -> Markup:
     """The section of the steps."""
     steps = story.steps[:MAX_STEPS]
-    sights = _Sights(story, shown)
+    sights = _Sights(story, album)
     more = len(story.steps) - len(steps)
     return element(
         "section",
@@ -111,60 +112,75 @@ def _rect(span: Span, seconds: float) -> Markup:
 class _Sights:
     """The phases that were entered: with a picture where one was kept, which a click makes large."""
 
-    def __init__(self, story: Story, shown: Mapping[str, Picture]) -> None:
-        self._shown = shown
+    def __init__(self, story: Story, album: Album) -> None:
+        self._album = album
         self._chosen = self._choice([sight for step in story.steps for sight in step.sights])
         self._text = TEXT_BUDGET // max(1, len(self._chosen))
-        self._drawn: dict[str, str] = {}
 
     def _choice(self, sights: Sequence[Sight]) -> frozenset[int]:
         """The identities of those that are shown: those with a picture, and the first of the others."""
-        pictured = [sight for sight in sights if self._picture(sight) is not None]
-        others = [sight for sight in sights if self._picture(sight) is None]
+        pictured = [sight for sight in sights if self._has_picture(sight)]
+        others = [sight for sight in sights if not self._has_picture(sight)]
         return frozenset(id(sight) for sight in [*pictured, *others][:MAX_SIGHTS])
 
-    def _picture(self, sight: Sight) -> Picture | None:
-        return self._shown.get(sight.frame.ref) if sight.frame is not None else None
+    def _has_picture(self, sight: Sight) -> bool:
+        return sight.frame is not None and self._album.has(sight.frame.ref)
 
     def of(self, step: StepStory) -> Markup | None:
-        """The sights of one step."""
+        """The sights of one step: pictures first, then the phases that have none of their own."""
         sights = [sight for sight in step.sights if id(sight) in self._chosen]
         if not step.sights:
             return None
-        more = len(step.sights) - len(sights)
+        shots: list[Child] = []
+        chips: list[Child] = []
+        for sight in sights:
+            shot = self._shot(sight)
+            (chips if shot is None else shots).append(shot or self._chip(sight))
+        left_out = len(step.sights) - len(sights)
+        if left_out:
+            chips.append(element("li", f"and {left_out} more", class_="chip"))
         return element(
             "div",
-            *(self._sight(sight) for sight in sights),
-            element("p", f"and {more} more", class_="chip") if more else None,
+            element("div", *shots, class_="shots") if shots else None,
+            element("ul", *chips[:MAX_CHIPS], class_="chips") if chips else None,
+            element(
+                "details",
+                element("summary", f"{len(chips) - MAX_CHIPS} more phases", class_="quiet"),
+                element("ul", *chips[MAX_CHIPS:], class_="chips"),
+            )
+            if len(chips) > MAX_CHIPS
+            else None,
             class_="sights",
         )
 
-    def _sight(self, sight: Sight) -> Markup:
+    def _shot(self, sight: Sight) -> Markup | None:
+        if sight.frame is None or (picture := self._album.take(sight.frame.ref, moment(sight.at))) is None:
+            return None
         seen = sight.observation
-        caption = element(
-            "span",
-            element("b", seen.phase),
-            element(
-                "span",
-                f" {moment(sight.at)}",
-                f" · {sight.rung} {seen.confidence:.2f}" * (sight.rung != "none"),
-            ),
-            class_="caption",
-        )
-        picture = self._picture(sight)
-        if picture is None or sight.frame is None:
-            return element("p", caption, class_="chip")
-        first = self._drawn.get(sight.frame.ref)
-        if first is not None:
-            return element("p", caption, element("span", f" · as at {first}"), class_="chip")
-        self._drawn[sight.frame.ref] = moment(sight.at)
         text = bounded(seen.text.strip("\n").rstrip(), self._text)
         return element(
             "details",
-            element("summary", drawn(picture, f"The screen at {moment(sight.at)}: {seen.phase}"), caption),
+            element(
+                "summary", drawn(picture, f"The screen at {moment(sight.at)}: {seen.phase}"), _caption(sight)
+            ),
             element("pre", text, tabindex="0") if text else element("p", "No text was read.", class_="quiet"),
             class_="shot",
         )
+
+    def _chip(self, sight: Sight) -> Markup:
+        where = self._album.where(sight.frame.ref) if sight.frame is not None else None
+        same = (
+            element("span", f" · as at {where}") if where is not None and where != moment(sight.at) else None
+        )
+        return element("li", _caption(sight), same, class_="chip")
+
+
+def _caption(sight: Sight) -> Markup:
+    seen = sight.observation
+    sure = f" · {sight.rung} {seen.confidence:.2f}" if sight.rung != "none" else ""
+    return element(
+        "span", element("b", seen.phase), element("span", moment(sight.at) + sure), class_="caption"
+    )
 
 
 def drawn(picture: Picture, alt: str) -> Markup:

@@ -1,4 +1,4 @@
-"""The frames in which a run saw its machine enter a phase: a bounded, indexed gallery in the run's folder.
+"""The frames in which a run saw its machine enter a phase, or a wait end: a bounded, indexed gallery in its folder.
 
 `note` costs the reflex nothing: it keeps a reference. Frames are encoded in a thread, while the run waits.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
+import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -85,7 +87,7 @@ class Gallery:
         if not (self._noted or self._missed) or (self._work is not None and not self._work.done()):
             return
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="gallery")
+            self._pool = ThreadPoolExecutor(1, "gallery", initializer=_yield)
         batch = [self._noted.popleft() for _ in range(len(self._noted))]
         missed, self._missed = self._missed, 0
         self._work = self._pool.submit(self._store, batch, missed)
@@ -148,6 +150,13 @@ class Gallery:
         except OSError:
             with suppress(OSError):
                 part.unlink()
+
+
+def _yield() -> None:
+    """Let everything else go first: on Linux a thread has a niceness of its own."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
 
 
 def encoded(frame: Frame) -> bytes:

@@ -24,7 +24,7 @@ from reflexarc.playbook.events import (
     Shown,
     Verified,
 )
-from reflexarc.playbook.state import RunState, Stage
+from reflexarc.playbook.state import Outcome, RunState, Stage
 from reflexarc.runs.artifacts import RunFolder, SerialLog
 from reflexarc.runs.gallery import Gallery
 from reflexarc.runs.ledger import Ledger
@@ -160,19 +160,23 @@ class Runner:
         before = self.state
         if not self.ledger.record(event):
             return False
-        if self.state.phase != before.phase:
-            self._picture(event)
+        self._picture(event, before)
         if self.state.index != before.index or self.state.stage in (Stage.HELD, Stage.ENDED):
             self._count()
         self._tell(event)
         return True
 
-    def _picture(self, event: Event) -> None:
-        """Have the frame kept in which a phase was entered, unless a secret was read in it."""
+    def _picture(self, event: Event, before: RunState) -> None:
+        """Have the frame kept in which a phase was entered, a wait ended or the run failed; none with a secret."""
+        seen, state = None, self.state
         if isinstance(event, Observed | Verified | Looked):
-            frame = self.watcher.frame_of(event.observation)
-            if frame is not None and frame.number not in self._hidden:
-                self._gallery.note(event.at, frame)
+            if state.phase != before.phase or state.seen is event.observation:
+                seen = event.observation
+        elif state.outcome is Outcome.FAILED and self.watcher.latest is not None:
+            seen = self._redacted(self.watcher.latest)
+        frame = self.watcher.frame_of(seen) if seen is not None else None
+        if frame is not None and frame.number not in self._hidden:
+            self._gallery.note(event.at, frame)
 
     def _tell(self, event: Event) -> None:
         if self.listener is not None:
