@@ -17,7 +17,7 @@ EXIT_FAILED, EXIT_USAGE, EXIT_HELD, EXIT_INTERRUPTED = 1, 2, 3, 130
 
 _COMMANDS = {
     "run": "run a playbook on one or more machines",
-    "runs": "list, show, answer, resume and abort runs",
+    "runs": "list, show, report, answer, resume and abort runs",
     "machines": "list machines, start and stop virtual ones",
     "init": "write a first inventory",
     "observe": "say what phase a machine is in, and what its screen reads",

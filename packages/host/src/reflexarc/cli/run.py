@@ -15,6 +15,7 @@ from reflexarc.cli.driving import drive
 from reflexarc.cli.main import code_of
 from reflexarc.cli.options import absolute, call, inventory_option, json_option, pairs
 from reflexarc.cli.progress import view
+from reflexarc.cli.report import check_targets, write_reports
 from reflexarc.cli.text import dump, is_terminal, one_line, person, printable
 from reflexarc.errors import ConnectError, ReflexarcError
 from reflexarc.inventory import entries
@@ -32,7 +33,7 @@ from reflexarc.sensing.recognise import load_recognisers
 
 @dataclass(frozen=True)
 class Wish:
-    """What the person asked for, the same for every machine."""
+    """What the person asked for, the same for every machine. begun: the ids of the runs, as they begin."""
 
     playbook: Path
     variables: Mapping[str, str]
@@ -42,6 +43,7 @@ class Wish:
     dry_run: bool
     interactive: bool
     secret_values: Mapping[str, str] = field(default_factory=dict)
+    begun: list[str] = field(default_factory=list)
 
 
 @click.command("run")
@@ -59,6 +61,12 @@ class Wish:
 @click.option(
     "--grant", multiple=True, metavar="OPS", help="Authorise operations or classes; commas or repeated."
 )
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a report of the run as one HTML page.",
+)
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write the run as JUnit XML.")
 @click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
 @inventory_option
 @json_option
@@ -69,6 +77,8 @@ def run_playbook(
     secrets: tuple[str, ...],
     secret_files: tuple[str, ...],
     grant: tuple[str, ...],
+    report: Path | None,
+    junit: Path | None,
     dry_run: bool,
     inventory: Path | None,
     as_json: bool,
@@ -93,9 +103,13 @@ def run_playbook(
     loaded = load_file(playbook, load_recognisers(phase_folders()).phases)
     if dry_run:
         return max(call(_dry_run(entry, loaded, wish)) for entry in chosen)
-    if len(chosen) == 1:
-        return call(_run(chosen[0], loaded, _asked(loaded, wish, chosen[0].name), label=""))
-    return call(_run_all(chosen, loaded, replace(wish, interactive=False)))
+    check_targets(report, junit)
+    try:
+        if len(chosen) == 1:
+            return call(_run(chosen[0], loaded, _asked(loaded, wish, chosen[0].name), label=""))
+        return call(_run_all(chosen, loaded, replace(wish, interactive=False)))
+    finally:
+        write_reports(wish.begun, html=report, junit=junit)
 
 
 def _chosen(inventory: entries.Inventory, patterns: tuple[str, ...]) -> list[Entry]:
@@ -147,6 +161,7 @@ async def _run(entry: Entry, playbook: Playbook, wish: Wish, *, label: str) -> i
             by=person(),
             listener=shown,
         )
+        wish.begun.append(run.id)
         return await drive(run, shown, as_json=wish.as_json, interactive=wish.interactive)
 
 

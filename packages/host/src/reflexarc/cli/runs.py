@@ -14,12 +14,13 @@ import click
 
 from reflexarc.cli.ending import exit_code, show_escalation, show_outcome, show_steps
 from reflexarc.cli.options import call, inventory_option, json_option, pairs
+from reflexarc.cli.report import report, show_stats
 from reflexarc.cli.text import dump, is_terminal, one_line, person
 from reflexarc.errors import MachineBusyError
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.places import places
 from reflexarc.playbook.state import Stage
-from reflexarc.runs.describe import describe_run, outcome_name
+from reflexarc.runs.describe import describe_run, outcome_name, standing
 from reflexarc.runs.journal import Journal, Summary
 from reflexarc.runs.ledger import Ledger, require_held
 from reflexarc.runs.ownership import is_driven
@@ -28,7 +29,11 @@ from reflexarc.runs.replies import KINDS, record_reply
 
 @click.group()
 def runs() -> None:
-    """List, show, answer, resume and abort runs."""
+    """List, show, report, answer, resume and abort runs."""
+
+
+runs.add_command(report)
+runs.add_command(show_stats)
 
 
 @runs.command("list")
@@ -56,11 +61,8 @@ def list_runs(machine: str | None, held: bool, limit: int, as_json: bool) -> Non
 
 
 def _row(run: Summary) -> dict[str, object]:
-    stage = run.outcome or ("held" if run.stage == Stage.HELD else "")
-    if not stage:
-        stage = "running" if is_driven(places().runs, run.run_id) else "interrupted"
     return {
-        "machine": run.machine, "playbook": run.playbook, "outcome": stage, "step": run.step,
+        "machine": run.machine, "playbook": run.playbook, "outcome": standing(run, places().runs), "step": run.step,
         "reason": run.reason, "created": run.created, "updated": run.updated,
     }  # fmt: skip
 

@@ -220,7 +220,8 @@ async def open_session(
                     lock,
                     at_end,
                     at_begin,
-                    entry.place,
+                    place=entry.place,
+                    drivers=entry.drivers,
                 )
                 try:
                     yield session

@@ -24,7 +24,8 @@ class Started:
 
     policy: operation and class names that the machine's owner allows to the caller.
 
-    secrets: name -> reference (`env:NAME`, `prompt`, `file`); the values are never here.
+    secrets: name -> reference (`env:NAME`, `prompt`, `file`); the values are never here. drivers: what the
+    machine is reached by, for statistics only.
     """
 
     at: float
@@ -37,6 +38,7 @@ class Started:
     policy: tuple[str, ...] = ("*",)
     max_escalations: int = 20
     place: str = ""
+    drivers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

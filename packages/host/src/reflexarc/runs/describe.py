@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from reflexarc.playbook.state import Escalation, RunState, Stage
 from reflexarc.runs.codec import plain
-from reflexarc.runs.journal import Record
+from reflexarc.runs.journal import Record, Summary
+from reflexarc.runs.ownership import is_driven
 from reflexarc.runs.replies import KINDS
 from reflexarc.runs.telemetry import measure
 
@@ -22,6 +25,13 @@ def outcome_name(state: RunState, *, owned: bool) -> str:
     if state.stage is Stage.HELD:
         return "held"
     return "running" if owned else "interrupted"
+
+
+def standing(run: Summary, runs: Path) -> str:
+    """How a run of a list stands, in the same words; runs is the folder of all runs."""
+    if run.outcome or run.stage == Stage.HELD:
+        return run.outcome or "held"
+    return "running" if is_driven(runs, run.run_id) else "interrupted"
 
 
 def describe_escalation(state: RunState, held: Escalation) -> dict[str, object]:

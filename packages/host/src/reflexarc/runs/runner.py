@@ -25,8 +25,9 @@ from reflexarc.playbook.events import (
     Shown,
     Verified,
 )
-from reflexarc.playbook.state import RunState, Stage
-from reflexarc.runs.artifacts import RunFolder
+from reflexarc.playbook.state import Outcome, RunState, Stage
+from reflexarc.runs.artifacts import RunFolder, SerialLog
+from reflexarc.runs.gallery import Gallery
 from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.performing import Performed, Performer
 from reflexarc.runs.secrets import Redactor
@@ -55,12 +56,14 @@ class Runner:
     listener: Listener | None = None
     _judged: tuple[int, Stage, int] | None = None
     _last: Observation | None = None
-    _counted: Counter[str] = field(default_factory=Counter)
     _hidden: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._redactor = Redactor(self.secrets.values())
         self._counted = Counter(self.watcher.reads)
+        self._gallery = Gallery(self.folder.path)
+        self._serial = SerialLog(self.folder.path)
+        self.watcher.heard = self._serial.hear
         self._performer = Performer(self.machine, self.watcher, self.secrets, self._store)
 
     @property
@@ -74,6 +77,13 @@ class Runner:
         and RunError when another process went on with the run; nothing more was sent then.
         """
         self._judged = None
+        try:
+            return await self._go_on()
+        finally:
+            self._gallery.finish()
+            self._serial.write(self._redactor.text)
+
+    async def _go_on(self) -> RunState:
         if self.state.stage is Stage.ACTING:
             # An earlier drive was cut off in the middle of an act.
             self._record(Resumed(time.monotonic()))
@@ -119,6 +129,7 @@ class Runner:
             self._judged = place
             newest = await self._present()
         else:
+            self._gallery.develop()
             now = time.monotonic()
             limit = min(waiting.next_deadline(self.state, self._last, now), now + LONGEST_WATCH)
             later = await self.watcher.next(self._last, max(0.0, limit - now))
@@ -166,11 +177,24 @@ class Runner:
         before = self.state
         if not self.ledger.record(event):
             return False
+        self._picture(event, before)
         if self.state.index != before.index and self.state.stage not in (Stage.HELD, Stage.ENDED):
             self._count()
         if self.listener is not None:
             self.listener(event, before, self.state)
         return True
+
+    def _picture(self, event: Event, before: RunState) -> None:
+        """Have the frame kept in which a phase was entered, a wait ended or the run failed; none with a secret."""
+        seen, state = None, self.state
+        if isinstance(event, Observed | Verified | Looked):
+            if state.phase != before.phase or state.seen is event.observation:
+                seen = event.observation
+        elif state.outcome is Outcome.FAILED and self.watcher.latest is not None:
+            seen = self._redacted(self.watcher.latest)
+        frame = self.watcher.frame_of(seen) if seen is not None else None
+        if frame is not None and frame.number not in self._hidden:
+            self._gallery.note(event.at, frame)
 
     def _count(self) -> None:
         reads = Counter(self.watcher.reads)
@@ -191,7 +215,7 @@ class Runner:
         frame = self.watcher.frame_of(seen)
         if frame is None or seen.frame in self._hidden:
             return ""
-        return self.folder.store(frame, f"frame-{seen.frame}")
+        return self.folder.store(frame)
 
     async def _show_hold(self) -> None:
         """Add to a new escalation what the machine shows, once that stands still or a moment has passed.

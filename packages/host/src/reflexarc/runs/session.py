@@ -36,8 +36,8 @@ from reflexarc.sensing.watcher import Watcher
 class Session:
     """One machine, open: `power`, `screen`, `keyboard` and `console` act on it, behind its guard.
 
-    runs: the folder of runs. place: what tells the machine from others of its name.
-    at_end: called with the id of a run of this machine that has ended; at_begin: of one that begins.
+    runs: the folder of runs. place: what tells the machine from others of its name. drivers: what the machine is
+    reached by. at_end: called with the id of a run of this machine that has ended; at_begin: of one that begins.
     """
 
     machine: Machine
@@ -49,6 +49,7 @@ class Session:
     at_end: Callable[[str], Awaitable[None]]
     at_begin: Callable[[str], None]
     place: str = ""
+    drivers: tuple[str, ...] = ()
     _sends: int = 0
     _sent_at: float = field(default=float("-inf"))
     _seen: Observation | None = None
@@ -249,7 +250,14 @@ class Session:
         guard = self.machine.guard
         policy = guard.policy.agents if guard.agent else guard.policy.people
         return Started(
-            at, run_id, self.name, source, tuple(self.phases.values()), policy=tuple(policy), place=self.place
+            at,
+            run_id,
+            self.name,
+            source,
+            tuple(self.phases.values()),
+            policy=tuple(policy),
+            place=self.place,
+            drivers=self.drivers,
         )
 
     def _before_sending(self, operation: str) -> None:

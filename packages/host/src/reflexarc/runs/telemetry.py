@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from reflexarc.playbook import engine
-from reflexarc.playbook.events import Counted, Event, Replied, Resumed, Started
+from reflexarc.playbook.events import Acted, Counted, Event, Replied, Resumed, Started
 from reflexarc.playbook.state import RunState, Stage
 
 # Rungs that ask a model; none of them is on the ladder unless somebody configures it.
 MODEL_RUNGS = frozenset({"vision"})
 
-_BUCKETS = {
+# What the run did, by its stage.
+BUCKETS = {
     Stage.WAITING: "waiting",
     Stage.EXPECTING: "waiting",
     Stage.VERIFYING: "acting",
@@ -36,13 +37,18 @@ class StepTime:
 
 @dataclass
 class Telemetry:
-    """What a run cost. reads: state reads by rung. cheap_share: reads resolved without a model ÷ all."""
+    """What a run cost. reads: state reads by rung. cheap_share: reads resolved without a model ÷ all.
+
+    corrections: how often lost or doubled keys were put right. warnings: what went on though it was doubtful.
+    """
 
     seconds: float = 0.0
     reads: Counter[str] = field(default_factory=Counter)
     escalations: Counter[str] = field(default_factory=Counter)
     replies: Counter[str] = field(default_factory=Counter)
     retries: int = 0
+    corrections: int = 0
+    warnings: tuple[str, ...] = ()
     steps: list[StepTime] = field(default_factory=list)
 
     @property
@@ -50,22 +56,27 @@ class Telemetry:
         return sum(count for rung, count in self.reads.items() if rung in MODEL_RUNGS)
 
     @property
+    def cheap_resolves(self) -> int:
+        return sum(self.reads.values()) - self.reads["none"] - self.vision_calls
+
+    @property
     def cheap_share(self) -> float:
         total = sum(self.reads.values())
-        resolved = total - self.reads["none"] - self.vision_calls
-        return resolved / total if total else 1.0
+        return self.cheap_resolves / total if total else 1.0
 
     def as_dict(self) -> dict[str, object]:
         """As JSON."""
         return {
             "seconds": round(self.seconds, 3),
             "reads": dict(self.reads),
-            "cheap_resolves": sum(self.reads.values()) - self.reads["none"] - self.vision_calls,
+            "cheap_resolves": self.cheap_resolves,
             "vision_calls": self.vision_calls,
             "cheap_share": round(self.cheap_share, 4),
             "escalations": dict(self.escalations),
             "replies": dict(self.replies),
             "retries": self.retries,
+            "corrections": self.corrections,
+            "warnings": list(self.warnings),
             "steps": [
                 {
                     "name": step.name,
@@ -91,12 +102,13 @@ def measure(events: Sequence[Event], walls: Sequence[float]) -> Telemetry:
         after = engine.advance(state, event)
         _tally(found, event, state, after)
         state = after
+    found.warnings = state.warnings
     found.seconds = sum(step.waiting + step.acting + step.held for step in found.steps)
     return found
 
 
 def _spend(found: Telemetry, state: RunState, elapsed: float) -> None:
-    bucket = _BUCKETS.get(state.stage)
+    bucket = BUCKETS.get(state.stage)
     if bucket is None:
         return
     step = next((step for step in found.steps if step.name == state.step.name), None)
@@ -111,6 +123,8 @@ def _tally(found: Telemetry, event: Event, before: RunState, after: RunState) ->
         found.reads.update(event.reads)
     elif isinstance(event, Replied):
         found.replies[event.kind] += 1
+    elif isinstance(event, Acted) and isinstance(corrected := event.result.get("corrected"), int):
+        found.corrections += corrected
     if after.attempts > before.attempts and after.stage is Stage.FIRING:
         found.retries += 1
     if after.escalations > before.escalations and after.escalation is not None:

@@ -25,12 +25,14 @@ class Watcher:
     """Watches one machine while its context is open: frames and serial text as they come, power at 2 Hz.
 
     latest: the newest observation, None before the first. reads: how many readings each rung decided.
+    heard: told of serial text as it comes.
     An error of a device ends the watching; `next` and `fresh` raise it from then on.
     """
 
     def __init__(self, capabilities: Capabilities, ladder: Ladder, machine: str) -> None:
         self.latest: Observation | None = None
         self.reads: Counter[str] = Counter()
+        self.heard: Callable[[str], None] | None = None
         self._capabilities = capabilities
         self._ladder = ladder
         self._machine = machine
@@ -130,6 +132,8 @@ class Watcher:
     async def _watch_console(self, console: Console) -> None:
         while True:
             text = await console.read()
+            if self.heard is not None:
+                self.heard(text)
             self._serial = (self._serial + text)[-KEPT:]
             self._serial_end += len(text)
             self._observe()

@@ -1,0 +1,104 @@
+"""`reflexarc runs report` and `runs stats`, and the reports that `reflexarc run` writes.
+
+Reports load nothing of drivers; pictures and documents are loaded when they are made.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+from reflexarc.cli.options import json_option
+from reflexarc.cli.text import dump, printable
+from reflexarc.errors import ConfigError
+from reflexarc.inventory.places import places
+from reflexarc.runs.journal import Journal
+from reflexarc.runs.stats import GROUPINGS, Group, stats
+
+
+@click.command()
+@click.argument("run_id")
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Write one self-contained page."
+)
+@click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML.")
+def report(run_id: str, html: Path | None, junit: Path | None) -> None:
+    """Write the report of a run: what it saw, did and cost. An id may be cut short."""
+    if html is None and junit is None:
+        raise click.UsageError("say where to write it: --html FILE, --junit FILE or both")
+    check_targets(html, junit)
+    write_reports([Journal(places().journal).find(run_id)], html=html, junit=junit)
+
+
+@click.command("stats")
+@click.option("--by", type=click.Choice(GROUPINGS), default="playbook", show_default=True)
+@click.option(
+    "--limit", default=1000, show_default=True, type=click.IntRange(1), help="Only the newest runs."
+)
+@json_option
+def show_stats(by: str, limit: int, as_json: bool) -> None:
+    """Say how runs went: outcomes, seconds of those that succeeded, cheap share, escalations."""
+    found = stats(Journal(places().journal), places().runs, by, limit=limit)
+    if as_json:
+        click.echo(dump([group.as_dict() for group in found]))
+        return
+    if found:
+        click.echo(f"{by:<28} {'runs':>5} {'median':>9} {'p90':>9} {'cheap':>7}  outcomes; escalations")
+    for group in found:
+        click.echo(printable(_line(group)))
+
+
+def _line(group: Group) -> str:
+    times = (f"{value:.1f} s" if value is not None else "-" for value in (group.median, group.p90))
+    middle, slow = times
+    counts = "; ".join(
+        filter(None, (_counts(group.outcomes.items()), _counts(group.total.escalations.items())))
+    )
+    return f"{group.name:<28} {group.runs:>5} {middle:>9} {slow:>9} {group.total.cheap_share:>7.1%}  {counts}"
+
+
+def _counts(counts: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(
+        f"{name} {count}" for name, count in sorted(counts, key=lambda item: (-item[1], item[0]))
+    )
+
+
+def check_targets(*targets: Path | None) -> None:
+    """Raise ConfigError where a report could not be written, before anything is sent to a machine."""
+    for target in targets:
+        if target is not None and not (target.parent.is_dir() and os.access(target.parent, os.W_OK)):
+            raise ConfigError(
+                "can't write a report here: there is no such folder, or it is not writable", path=target
+            )
+
+
+def write_reports(run_ids: Sequence[str], *, html: Path | None, junit: Path | None) -> None:
+    """Write the reports of runs: one JUnit file of all; of several pages each has its machine's name in its own."""
+    if not run_ids or (html is None and junit is None):
+        return
+    from reflexarc.report.html import html_report
+    from reflexarc.report.junit import junit as junit_xml
+    from reflexarc.report.story import tell
+
+    journal = Journal(places().journal)
+    stories = [tell(journal, places().runs, run_id) for run_id in run_ids]
+    if junit is not None:
+        _write(junit, junit_xml(stories))
+    if html is not None:
+        for story in stories:
+            target = html if len(stories) == 1 else html.with_stem(f"{html.stem}-{story.state.machine}")
+            _write(target, html_report(story).encode())
+
+
+def _write(target: Path, content: bytes) -> None:
+    """Write a file at once, so that no reader finds half of it."""
+    part = target.with_name(f".{target.name}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(target)
+    except OSError as error:
+        raise ConfigError(f"can't write the report: {error.strerror}", path=target) from error
+    click.echo(f"wrote {target}", err=True)
