@@ -28,6 +28,7 @@ test: check
 	$(PYTHON) -m pytest -m "not full" tests/e2e
 
 test-full: check
+	REFLEXARC_TESTS=full tools/setup
 	REFLEXARC_TESTS=full $(PYTHON) -m pytest tests
 
 BENCHMARKS := $(wildcard benchmarks/*.py) $(patsubst %/__main__.py,%,$(wildcard benchmarks/*/__main__.py))

@@ -93,8 +93,16 @@ def test_incomplete_evidence_has_to_hold() -> None:
     state = observe(start({"wait_for": "grub_menu", **PRESS}), "grub_menu", 1.0, complete=False)
     assert state.stage is Stage.WAITING
     assert waiting.next_deadline(state, None, 1.0) == pytest.approx(1.2)
-    assert observe(state, "grub_menu", 1.1, complete=False).stage is Stage.WAITING
-    assert observe(state, "grub_menu", 1.2, complete=False).stage is Stage.FIRING
+    assert observe(state, "grub_menu", 1.1, changed_at=1.0, complete=False).stage is Stage.WAITING
+    assert observe(state, "grub_menu", 1.2, changed_at=1.0, complete=False).stage is Stage.FIRING
+
+
+def test_a_screen_that_is_still_being_drawn_does_not_count() -> None:
+    state = observe(start({"wait_for": "grub_menu", **PRESS}), "grub_menu", 1.0, complete=False)
+    state = observe(state, "grub_menu", 1.25, changed_at=1.15, complete=False)
+    assert state.stage is Stage.WAITING
+    assert observe(state, "grub_menu", 1.35, changed_at=1.15, complete=False).stage is Stage.FIRING
+    assert observe(state, "grub_menu", 3.0, complete=False).stage is Stage.FIRING
 
 
 def test_a_flash_of_a_phase_does_not_count() -> None:

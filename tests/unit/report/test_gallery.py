@@ -136,6 +136,18 @@ def test_a_step_keeps_the_frame_that_it_decided_on(succeeded: Story) -> None:
         assert np.array_equal(pixels_of(image), text(ANSWERED))
 
 
+def test_a_step_keeps_the_frame_before_and_after_its_act(succeeded: Story) -> None:
+    step = next(step for step in succeeded.steps if step.step.name == "second entry")
+    kept = [
+        sight.frame.ref for sight in step.sights if sight.observation.phase == "grub_menu" and sight.frame
+    ]
+    shown = []
+    for ref in kept:
+        with Image.open(succeeded.folder / ref) as image:
+            shown.append(pixels_of(image))
+    assert [np.array_equal(pixels, menu(n)) for n, pixels in enumerate(shown)] == [True, True]
+
+
 def test_no_frame_with_a_secret_is_kept(tmp_path: Path) -> None:
     """The shell's first screen shows the password; it is a phase entered, and judged by the run."""
     leak = text([*ASKED[:-1], f"Password: {PASSWORD}", "root@lab:~#"])

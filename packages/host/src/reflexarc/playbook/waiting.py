@@ -12,6 +12,8 @@ from reflexarc.playbook.state import Reason, RunState, Stage
 
 HOLD_FOR_INEXACT = 0.2
 IDLE = 1.0
+# A screen that never stands still is judged as it is after this long.
+DRAWN_AFTER = 2.0
 
 NOTHING = Observation(UNKNOWN, 0.0, "none", at=float("-inf"), changed_at=float("-inf"))
 
@@ -42,9 +44,15 @@ def match(
     if not verdict.holds or (state.must_change and seen.changed_at <= state.sent_at):
         return (replace(state, matching_since=None) if state.matching_since is not None else state), None
     began = now if state.matching_since is None else state.matching_since
-    if now >= began + hold_for(state, verdict):
+    if now >= began + hold_for(state, verdict) and (verdict.complete or _is_drawn(state, seen, began, now)):
         return state, verdict
     return (replace(state, matching_since=began) if state.matching_since is None else state), None
+
+
+def _is_drawn(state: RunState, seen: Observation, began: float, now: float) -> bool:
+    """Tell whether evidence that isn't complete may count: a screen that still changes may be half drawn."""
+    own = _own_hold_for(state)
+    return own is not None or now >= min(seen.changed_at + HOLD_FOR_INEXACT, began + DRAWN_AFTER)
 
 
 def hold_for(state: RunState, verdict: Verdict) -> float:
@@ -155,6 +163,9 @@ def next_deadline(state: RunState, seen: Observation | None, now: float) -> floa
     if state.matching_since is not None:
         own = _own_hold_for(state)
         deadlines.append(state.matching_since + (HOLD_FOR_INEXACT if own is None else own))
+        deadlines.append(state.matching_since + DRAWN_AFTER)
+        if seen is not None:
+            deadlines.append(seen.changed_at + HOLD_FOR_INEXACT)
     if state.alarm is not None:
         deadlines.append(state.alarm[1] + HOLD_FOR_INEXACT)
     if not state.applies and state.history:

@@ -88,7 +88,10 @@ class Hold:
 
 @dataclass(eq=False)
 class StepStory:
-    """One step. decided: what its wait ended on. sights: that, and the phases that the machine entered meanwhile."""
+    """One step. decided: what its wait ended on.
+
+    sights: that, what was expected after the act, and the phases that the machine entered meanwhile.
+    """
 
     step: Step
     verdict: Verdict = Verdict.LEFT
@@ -225,9 +228,12 @@ class _Teller:
         self._last = sight
         if after.phase != before.phase:
             story.sights.append(sight)
-        waited = before.stage is Stage.WAITING and before.applies
-        if waited and after.seen is event.observation and after.stage is not Stage.HELD:
+        if after.seen is not event.observation or after.stage is Stage.HELD:
+            return
+        if before.stage is Stage.WAITING and before.applies:
             story.decide(sight)
+        elif before.stage is Stage.EXPECTING and after.phase == before.phase:
+            story.sights.append(sight)
 
     def _did(self, event: Event, before: RunState) -> None:
         story = self._steps[before.step.name]
