@@ -149,9 +149,9 @@ def test_the_title_of_grub_alone_is_only_a_guess() -> None:
     assert 0 < observation.confidence < 0.8
 
 
-def test_qemu_without_a_display_is_told_by_the_signal_rung() -> None:
+def test_words_about_a_missing_signal_are_no_word_of_the_signal_rung() -> None:
     observation = shows("", "   Display output is not active.", console=GRAPHICAL_GRUB)
-    assert (observation.phase, observation.rung, observation.origin) == ("no_signal", "signal", "signal")
+    assert (observation.phase, observation.rung, observation.origin) == ("no_signal", "text", "text")
 
 
 def test_setup_menus_of_edk2_need_their_help_lines_and_a_highlight() -> None:

@@ -45,9 +45,7 @@ class TextRung:
             return Reading(None, screen)
         if found.confidence < THRESHOLD:
             return Reading(None, screen, found.phase, found.confidence)
-        # That the guest shows no picture is told by words, but it is the signal that is missing.
-        rung = "signal" if found.phase == "no_signal" else "text"
-        return Reading(Answer(found.phase, found.confidence, rung, found.complete, screen), screen)
+        return Reading(Answer(found.phase, found.confidence, "text", found.complete, screen), screen)
 
     def cell_at(self, x: int, y: int) -> Rect | None:
         """The character cell at a pixel of the frame read last, None where that was no text console."""
