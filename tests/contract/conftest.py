@@ -27,7 +27,7 @@ def linux(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def menu_config(cdrom: Path) -> QemuConfig:
-    return QemuConfig(cdrom=cdrom, memory_mib=128, accel="tcg")
+    return QemuConfig(cdroms=(cdrom,), memory_mib=128, accel="tcg")
 
 
 @pytest.fixture(scope="session")

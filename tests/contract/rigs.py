@@ -10,21 +10,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from reflexarc.drivers.replay.driver import open_replay
 from reflexarc.drivers.replay.script import Entry, Reaction, ReplayScript
 from reflexarc.machine.capabilities import (
+    BootOverride,
     Capabilities,
     Console,
+    Freeze,
     Keyboard,
     KeyEvent,
+    Pointer,
     Power,
     PowerState,
     Screen,
+    Snapshot,
+    VirtualMedia,
 )
 from reflexarc.machine.frame import Frame, Pixels
 
@@ -40,13 +44,16 @@ class Machine:
     screen: Screen
     keyboard: Keyboard
     console: Console
+    pointer: Pointer
+    media: VirtualMedia
+    boot: BootOverride
+    snapshot: Snapshot
+    freeze: Freeze
 
     @classmethod
     def of(cls, lent: Capabilities) -> Machine:
-        assert lent.names() == ("power", "screen", "keyboard", "console")
-        return cls(
-            *cast(tuple[Power, Screen, Keyboard, Console], tuple(getattr(lent, n) for n in lent.names()))
-        )
+        assert lent.names() == tuple(field.name for field in fields(cls))
+        return cls(**{name: getattr(lent, name) for name in lent.names()})
 
 
 Rig = Callable[[], AbstractAsyncContextManager[Machine]]
