@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from reflexarc.drivers.qemu.client import Monitor
+from reflexarc.drivers.qemu.input import send_input
 from reflexarc.errors import OperationRejectedError
 from reflexarc.machine.capabilities import Button
 
@@ -36,10 +37,10 @@ class QemuPointer:
                 "pointer.move",
                 "outside",
             )
-        await self._send([_axis("x", x, width), _axis("y", y, height)])
+        await send_input(self._monitor, "pointer.move", [_axis("x", x, width), _axis("y", y, height)])
 
     async def button(self, button: Button, down: bool) -> None:
-        await self._send([_button(button, down)])
+        await send_input(self._monitor, "pointer.click", [_button(button, down)])
 
     async def scroll(self, dx: int, dy: int) -> None:
         """Turn the wheel; raises OperationRejectedError for a turn sideways, which QEMU's tablet doesn't know."""
@@ -56,11 +57,8 @@ class QemuPointer:
         name = "wheel-down" if dy > 0 else "wheel-up"
         # A notch an event: what is sent together is reported to the machine as one.
         for _ in range(abs(dy)):
-            await self._send([_button(name, True)])
-            await self._send([_button(name, False)])
-
-    async def _send(self, events: list[dict[str, object]]) -> None:
-        await self._monitor.execute("input-send-event", {"events": events})
+            for down in (True, False):
+                await send_input(self._monitor, "pointer.scroll", [_button(name, down)])
 
     def _rejected(self, problem: str, operation: str, code: str) -> OperationRejectedError:
         machine = self._monitor.peer.machine

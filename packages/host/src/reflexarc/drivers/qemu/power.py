@@ -12,6 +12,7 @@ from reflexarc.machine.capabilities import PowerState
 EFFECT_TIMEOUT = 10.0
 PRESS_INTERVAL = 5.0
 
+RUNNING = "running"
 OFF = frozenset({"prelaunch", "shutdown"})
 PAUSED = frozenset({"paused", "restore-vm"})
 

@@ -16,6 +16,8 @@ from reflexarc.machine.capabilities import BootDevice, BootSetting, Button, Powe
 def _acting(player: Player, operation: str, detail: str = "") -> Iterator[None]:
     """Carry out an act, unless the script lets it fail, and let the script react."""
     fault = player.fault(operation)
+    if operation.startswith("pointer."):
+        player.require_running(operation)
     if fault is Fault.HANG:
         player.note(operation, detail)
         raise player.unfollowed(operation)

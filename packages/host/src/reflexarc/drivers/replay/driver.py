@@ -168,6 +168,7 @@ class ReplayKeyboard:
         fault = self._player.fault("keyboard.send")
         if fault is Fault.HANG:
             raise self._player.unfollowed("keyboard.send")
+        self._player.require_running("keyboard.press")
         for event in events:
             self._player.receive("key.down" if event.down else "key.up", event.key)
         if fault is Fault.LOSE_AFTER:

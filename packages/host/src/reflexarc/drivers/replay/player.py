@@ -100,6 +100,16 @@ class Player:
         self.frozen = frozen
         self._tell()
 
+    def require_running(self, operation: str) -> None:
+        """Raise OperationRejectedError, with the code `not running`, while the machine is frozen."""
+        if self.frozen:
+            raise OperationRejectedError(
+                "it takes no input while it is frozen; thaw it",
+                machine=self.machine,
+                operation=operation,
+                code="not running",
+            )
+
     def present(self) -> Saved:
         """What the machine shows, to go back to."""
         return Saved(self._pixels, self._attached)
