@@ -1,7 +1,7 @@
 """Guests for the tests, built from Debian packages: CD-ROMs with GRUB, and two small Linuxes.
 
-Packages: grub-pc-bin, grub-common, xorriso, mtools, busybox-static, cpio, kmod. The kernels are downloaded once
-where they are not installed, and kept in the user's cache.
+Packages: grub-pc-bin, grub-efi-amd64-bin, grub-common, xorriso, mtools, busybox-static, cpio, kmod. The
+kernels are downloaded once where they are not installed, and kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -25,8 +25,19 @@ set gfxmode=1024x768
 insmod all_video
 loadfont unicode
 menuentry "text" --hotkey=t { terminal_output console }
-menuentry "graphics" --hotkey=g { terminal_output gfxterm }
+menuentry "graphics" --hotkey=g { set gfxmode=1024x768; terminal_output console; terminal_output gfxterm }
+menuentry "planar" --hotkey=p { set gfxmode=640x480x4; terminal_output console; terminal_output gfxterm }
 menuentry "halt" --hotkey=h { halt }
+"""
+
+# Shows a menu in graphics of the given size, to tell by which of several images a machine started from.
+GRUB_IN_MODE = """
+set timeout=-1
+set gfxmode={mode}
+insmod all_video
+loadfont unicode
+terminal_output gfxterm
+menuentry "started from {mode}" {{ true }}
 """
 
 # Says READY when it is up, echoes the lines it reads from either keyboard to the serial port, obeys the power
@@ -64,7 +75,7 @@ load xhci-pci hid-generic usbhid evdev; sleep 1
 tablet=$(grep -l Tablet /sys/class/input/event*/device/name); tablet=${tablet#/sys/class/input/}
 exec 5< /dev/input/${tablet%/device/name}
 (while dd bs=24 count=1 <&5 2> /dev/null | hexdump -s 16 -e '2/2 "%u " 1/4 "%d\\n"'; do :; done) &
-echo POINTER
+echo POIN''TER
 """
 
 # Loads modules with what they need, in the order that was worked out when the guest was built.
@@ -82,10 +93,13 @@ DESK_MODULES = (
 )  # fmt: skip
 
 
-def build_cdrom(folder: Path) -> Path:
-    """Build an image that boots into a GRUB menu, in an empty folder, and return its path."""
+def build_cdrom(folder: Path, config: str = GRUB_CONFIG) -> Path:
+    """Build an image that boots into a GRUB menu, in an empty folder, and return its path.
+
+    It boots as a disk, too, and on UEFI as well as on BIOS firmware.
+    """
     (folder / "tree/boot/grub").mkdir(parents=True)
-    (folder / "tree/boot/grub/grub.cfg").write_text(GRUB_CONFIG)
+    (folder / "tree/boot/grub/grub.cfg").write_text(config)
     image = folder / "grub.iso"
     subprocess.run(["grub-mkrescue", "-o", image, folder / "tree"], check=True, capture_output=True)
     return image

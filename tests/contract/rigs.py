@@ -92,6 +92,26 @@ async def stroke(keyboard: Keyboard, *keys: str) -> None:
     await keyboard.send([KeyEvent(key, down) for key in keys for down in (True, False)])
 
 
+async def follows(machine: Machine) -> Frame:
+    """Wait until the newest frame is what a screenshot shows, and return it."""
+    newest: list[Frame] = []
+
+    async def keep() -> None:
+        async for frame in machine.screen.frames():
+            newest[:] = [frame]
+
+    keeping = asyncio.create_task(keep())
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                shot = await machine.screen.screenshot()
+                if newest and np.array_equal(newest[0].pixels, shot.pixels):
+                    return newest[0]
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+
 def played(script: ReplayScript) -> Rig:
     @asynccontextmanager
     async def rig() -> AsyncIterator[Machine]:

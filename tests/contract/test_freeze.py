@@ -19,7 +19,7 @@ def test_a_frozen_machine_takes_no_input_and_stands_still_until_it_is_thawed(men
             await machine.freeze.freeze()
             await machine.freeze.freeze()
             states.append(await machine.freeze.frozen())
-            with pytest.raises(OperationRejectedError, match="frozen .* thaw it") as caught:
+            with pytest.raises(OperationRejectedError, match="thaw it") as caught:
                 await stroke(machine.keyboard, "g")
             assert caught.value.code == "not running"
             widths = {(await machine.screen.screenshot()).width for _ in range(20)}

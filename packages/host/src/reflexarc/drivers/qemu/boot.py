@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -23,6 +24,8 @@ from reflexarc.machine.capabilities import BootDevice, BootSetting
 
 _OPERATION = "boot.set_device"
 _UNSET = -1
+# SeaBIOS resets the machine again, within a moment, when it finds that it was there before.
+QUIET = 3.0
 
 Indexes = Mapping[str, int]
 
@@ -31,12 +34,13 @@ Indexes = Mapping[str, int]
 class Override:
     """A setting in force; `now` are its indexes, `before` those that the machine came with.
 
-    armed: the machine was reset since, so that its firmware has it. after: what counts once it is used up.
+    armed: when the machine was last reset since, or switched on then, in seconds since 1970; 0 as long as its
+    firmware doesn't have it. after: what counts once it is used up.
     """
 
     device: str
     once: bool
-    armed: bool
+    armed: float
     before: Indexes
     now: Indexes
     after: str
@@ -53,6 +57,7 @@ class QemuBoot:
         self._path = monitor.peer.folder / BOOT_FILE
         self._busy = asyncio.Lock()
         self._was_reset = asyncio.Event()
+        self._went_on = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def setting(self) -> BootSetting:
@@ -74,6 +79,10 @@ class QemuBoot:
         """Begin to undo what was set for once, as soon as the machine has started with it."""
         self._task = asyncio.create_task(self._follow(), name=f"{self._machine}: boot")
 
+    async def use_up(self) -> None:
+        """The machine is about to start anew: what it started with for once counts no more."""
+        await self._settle(quiet=0.0)
+
     async def close(self) -> None:
         """Stop following, with what is due done."""
         if self._task is not None:
@@ -81,6 +90,7 @@ class QemuBoot:
             await asyncio.gather(self._task, return_exceptions=True)
         if self._monitor.lost is None:
             with suppress(MachineError):
+                await asyncio.sleep(await self._settle() or 0.0)
                 await self._settle()
 
     @property
@@ -89,24 +99,36 @@ class QemuBoot:
 
     async def _follow(self) -> None:
         with (
-            self._monitor.watching("RESET") as was_reset,
+            self._monitor.watching("RESET") as self._was_reset,
+            self._monitor.watching("RESUME") as self._went_on,
             self._monitor.watching("RESET", "RESUME") as flag,
         ):
-            self._was_reset = was_reset
             while self._monitor.lost is None:
                 flag.clear()
-                await self._settle()
-                await flag.wait()
+                left = await self._settle()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await flag.wait()
 
-    async def _settle(self) -> None:
-        """Undo a setting for once that the machine has started with."""
+    async def _settle(self, quiet: float = QUIET) -> float | None:
+        """Undo a setting for once that the machine has started with; return in how many seconds that is due."""
         async with self._busy:
-            if self._was_reset.is_set():
-                self._was_reset.clear()
-                self._arm()
+            self._note_events()
             override = self._kept()
-            if override and override.once and override.armed and await status(self._monitor) not in OFF:
-                await self._set(BootDevice(override.after), override, once=False)
+            if not (override and override.once and override.armed) or await status(self._monitor) in OFF:
+                return None
+            left = min(override.armed + quiet - time.time(), quiet)
+            if left > 0:
+                return left
+            await self._set(BootDevice(override.after), override, once=False)
+            return None
+
+    def _note_events(self) -> None:
+        override = self._kept()
+        if self._was_reset.is_set() or (override and override.armed and self._went_on.is_set()):
+            self._arm()
+        self._was_reset.clear()
+        self._went_on.clear()
 
     async def _set(self, device: BootDevice, present: Override | None, *, once: bool) -> None:
         kinds = await self._devices()
@@ -121,12 +143,12 @@ class QemuBoot:
             self._path.unlink(missing_ok=True)
             return
         lasting = BootDevice.NONE if present is None else (present.after if present.once else present.device)
-        self._keep(Override(str(device), once, False, before, now, str(lasting if once else device)))
+        self._keep(Override(str(device), once, 0.0, before, now, str(lasting if once else device)))
 
     def _arm(self) -> None:
         override = self._kept()
-        if override and not override.armed:
-            self._keep(replace(override, armed=True))
+        if override:
+            self._keep(replace(override, armed=time.time()))
 
     async def _present(self) -> Override | None:
         """The setting in force; one that the devices don't have is of an earlier QEMU, and forgotten."""

@@ -47,7 +47,7 @@ async def open_driver(config: QemuConfig, *, machine: str, state_dir: Path) -> A
         boot.follow()
         stack.push_async_callback(boot.close)
         yield Capabilities(
-            power=QemuPower(monitor),
+            power=QemuPower(monitor, boot.use_up),
             screen=screen,
             keyboard=QemuKeyboard(monitor),
             console=console,

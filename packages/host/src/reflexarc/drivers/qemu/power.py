@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 
 from reflexarc.drivers.qemu.client import Monitor
 from reflexarc.errors import OperationRejectedError, OperationTimeoutError
@@ -29,10 +30,11 @@ async def status(monitor: Monitor) -> str:
 
 
 class QemuPower:
-    """The machine's power and reset button; implements `Power`."""
+    """The machine's power and reset button; implements `Power`. `starting` is awaited before each new start."""
 
-    def __init__(self, monitor: Monitor) -> None:
+    def __init__(self, monitor: Monitor, starting: Callable[[], Awaitable[None]]) -> None:
         self._monitor = monitor
+        self._starting = starting
 
     async def state(self) -> PowerState:
         return await power_state(self._monitor)
@@ -54,6 +56,7 @@ class QemuPower:
         """
         if await self.state() is PowerState.OFF:
             return
+        await self._starting()
         await self._monitor.execute("stop")
         await press_reset(self._monitor, "power.off")
         await self._verify(PowerState.OFF, "power.off")
@@ -82,6 +85,7 @@ class QemuPower:
                 operation="power.reset",
                 code="off",
             )
+        await self._starting()
         await press_reset(self._monitor, "power.reset")
         if before in PAUSED:
             await self._monitor.execute("cont")
