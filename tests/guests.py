@@ -1,16 +1,22 @@
-"""Guests for the tests, built from what Debian installs: a CD-ROM with GRUB, and a small Linux.
+"""Guests for the tests, built from Debian packages: CD-ROMs with GRUB, and two small Linuxes.
 
-Packages: grub-pc-bin, grub-common, xorriso, mtools, busybox-static, cpio, a cloud kernel.
+Packages: grub-pc-bin, grub-efi-amd64-bin, grub-common, xorriso, mtools, busybox-static, cpio, kmod. The
+kernels are downloaded once where they are not installed, and kept in the user's cache.
 """
 
 from __future__ import annotations
 
 import lzma
+import os
 import shlex
 import shutil
 import subprocess
-from glob import glob
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+from reflexarc.demo.debian import fetch, needed
 
 # Each entry does its deed and leaves the menu open; the hotkey is the first letter.
 GRUB_CONFIG = """
@@ -19,8 +25,19 @@ set gfxmode=1024x768
 insmod all_video
 loadfont unicode
 menuentry "text" --hotkey=t { terminal_output console }
-menuentry "graphics" --hotkey=g { terminal_output gfxterm }
+menuentry "graphics" --hotkey=g { set gfxmode=1024x768; terminal_output console; terminal_output gfxterm }
+menuentry "planar" --hotkey=p { set gfxmode=640x480x4; terminal_output console; terminal_output gfxterm }
 menuentry "halt" --hotkey=h { halt }
+"""
+
+# Shows a menu in graphics of the given size, to tell by which of several images a machine started from.
+GRUB_IN_MODE = """
+set timeout=-1
+set gfxmode={mode}
+insmod all_video
+loadfont unicode
+terminal_output gfxterm
+menuentry "started from {mode}" {{ true }}
 """
 
 # Says READY when it is up, echoes the lines it reads from either keyboard to the serial port, obeys the power
@@ -30,8 +47,7 @@ export PATH=/bin
 mount -t devtmpfs dev /dev
 mount -t proc proc /proc
 mount -t sysfs sys /sys
-insmod /evdev.ko
-insmod /button.ko
+load evdev button
 mkdir -p /etc/acpi/PWRF
 printf '#!/bin/sh\\npoweroff -f\\n' > /etc/acpi/PWRF/00000080
 chmod +x /etc/acpi/PWRF/00000080
@@ -43,39 +59,125 @@ while read line <&4; do echo "keyboard [$line]" >&3; done
 """
 
 
-def build_cdrom(folder: Path) -> Path:
-    """Build an image that boots into a GRUB menu, in an empty folder, and return its path."""
+# A root shell on the serial port, on a kernel that has drivers for everything QEMU offers; `load` loads them.
+DESK_INIT = """#!/bin/sh
+export PATH=/bin
+mount -t devtmpfs dev /dev
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+echo READY > /dev/ttyS0
+exec setsid sh -c 'exec sh < /dev/ttyS0 > /dev/ttyS0 2>&1'
+"""
+
+# Reports what the tablet does, an event a line: type, code, value (linux/input-event-codes.h).
+POINTER_REPORT = """
+load xhci-pci hid-generic usbhid evdev; sleep 1
+tablet=$(grep -l Tablet /sys/class/input/event*/device/name); tablet=${tablet#/sys/class/input/}
+exec 5< /dev/input/${tablet%/device/name}
+(while dd bs=24 count=1 <&5 2> /dev/null | hexdump -s 16 -e '2/2 "%u " 1/4 "%d\\n"'; do :; done) &
+echo POIN''TER
+"""
+
+# Loads modules with what they need, in the order that was worked out when the guest was built.
+LOAD = """#!/bin/sh
+for name; do
+    while read file; do insmod /modules/$file 2> /dev/null; done < /modules/$name
+done
+true
+"""
+
+BASIC_MODULES = ("evdev", "button")
+DESK_MODULES = (
+    *BASIC_MODULES, "xhci-pci", "hid-generic", "usbhid", "bochs", "virtio-gpu", "virtio-pci", "ata_piix",
+    "ahci", "sr_mod", "sd_mod", "virtio_blk", "isofs",
+)  # fmt: skip
+
+
+def build_cdrom(folder: Path, config: str = GRUB_CONFIG) -> Path:
+    """Build an image that boots into a GRUB menu, in an empty folder, and return its path.
+
+    It boots as a disk, too, and on UEFI as well as on BIOS firmware.
+    """
     (folder / "tree/boot/grub").mkdir(parents=True)
-    (folder / "tree/boot/grub/grub.cfg").write_text(GRUB_CONFIG)
+    (folder / "tree/boot/grub/grub.cfg").write_text(config)
     image = folder / "grub.iso"
     subprocess.run(["grub-mkrescue", "-o", image, folder / "tree"], check=True, capture_output=True)
     return image
 
 
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel: its image, and the folder that has its `lib/modules`."""
+
+    image: Path
+    root: Path
+
+    @property
+    def release(self) -> str:
+        return self.image.name.removeprefix("vmlinuz-")
+
+
+def cloud_kernel() -> Kernel:
+    """Debian's kernel for virtual machines, without drivers for hardware."""
+    installed = sorted(Path("/boot").glob("vmlinuz-*-cloud-amd64"))
+    return Kernel(installed[-1], Path("/")) if installed else _downloaded("linux-image-cloud-amd64")
+
+
+def full_kernel() -> Kernel:
+    """Debian's kernel with all drivers."""
+    return _downloaded("linux-image-amd64")
+
+
 def build_linux(folder: Path) -> Path:
     """Build a Linux in an empty folder and return a program that is a QEMU which boots it."""
-    kernel = Path(sorted(glob("/boot/vmlinuz-*-cloud-amd64"))[-1])
-    _initrd(folder / "root", kernel.name.removeprefix("vmlinuz-"), folder / "initrd")
+    return _program(folder, cloud_kernel(), INIT, BASIC_MODULES)
+
+
+def build_desk(folder: Path) -> Path:
+    """Build a Linux with a shell on its serial port in an empty folder; return a QEMU which boots it."""
+    return _program(folder, full_kernel(), DESK_INIT, DESK_MODULES)
+
+
+def _downloaded(package: str) -> Kernel:
+    """The kernel that the package stands for, from the cache, downloaded by apt where it isn't there."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "reflexarc/kernels"
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as scratch:
+        version = next(name for name in needed([package], Path(scratch)) if name.startswith("linux-image-6"))
+        root = cache / version
+        if not root.exists():
+            (archive,) = fetch([version], Path(scratch))
+            subprocess.run(["dpkg-deb", "-x", archive, f"{scratch}/root"], check=True)
+            (release,) = (Path(scratch) / "root/lib/modules").iterdir()
+            subprocess.run(["depmod", "-b", f"{scratch}/root", release.name], check=True)
+            Path(scratch, "root").rename(root)
+    return Kernel(next((root / "boot").glob("vmlinuz-*")), root)
+
+
+def _program(folder: Path, kernel: Kernel, init: str, modules: Sequence[str]) -> Path:
+    _initrd(folder / "root", kernel, init, modules, folder / "initrd")
     program = folder / "qemu-with-linux"
-    loaded = ["-kernel", str(kernel), "-initrd", str(folder / "initrd")]
+    loaded = ["-kernel", str(kernel.image), "-initrd", str(folder / "initrd")]
     kernel_options = ["-append", "quiet console=ttyS0 console=tty0"]
     program.write_text(f'#!/bin/sh\nexec qemu-system-x86_64 "$@" {shlex.join(loaded + kernel_options)}\n')
     program.chmod(0o755)
     return program
 
 
-def _initrd(root: Path, release: str, image: Path) -> None:
-    for name in ("bin", "dev", "proc", "sys"):
+def _initrd(root: Path, kernel: Kernel, init: str, modules: Sequence[str], image: Path) -> None:
+    for name in ("bin", "dev", "proc", "sys", "modules"):
         (root / name).mkdir(parents=True)
     shutil.copy("/bin/busybox", root / "bin/busybox")
-    for tool in ("sh", "mount", "insmod", "mkdir", "chmod", "acpid", "poweroff"):
-        (root / "bin" / tool).symlink_to("busybox")
-    modules = Path("/lib/modules", release, "kernel/drivers")
-    for module in ("input/evdev.ko", "acpi/button.ko"):
-        _module(modules / module, root / Path(module).name)
-    init = root / "init"
-    init.write_text(INIT)
-    init.chmod(0o755)
+    subprocess.run([root / "bin/busybox", "--install", "-s", root / "bin"], check=True)
+    for link in (root / "bin").iterdir():
+        if link.is_symlink():
+            link.unlink()
+            link.symlink_to("busybox")
+    for name in modules:
+        _module(name, kernel, root / "modules")
+    for path, script in ((root / "bin/load", LOAD), (root / "init", init)):
+        path.write_text(script)
+        path.chmod(0o755)
     names = "\n".join(str(path.relative_to(root)) for path in root.rglob("*"))
     with open(image, "wb") as out:
         subprocess.run(
@@ -84,7 +186,19 @@ def _initrd(root: Path, release: str, image: Path) -> None:
         )  # fmt: skip
 
 
-def _module(source: Path, target: Path) -> None:
-    """Copy a kernel module, unpacked where the distribution keeps it packed."""
-    packed = source.with_name(source.name + ".xz")
-    target.write_bytes(lzma.decompress(packed.read_bytes()) if packed.exists() else source.read_bytes())
+def _module(name: str, kernel: Kernel, folder: Path) -> None:
+    """Copy a module and what it needs, unpacked where the distribution packs them, and note the order."""
+    shown = subprocess.run(
+        ["modprobe", "--show-depends", "-d", kernel.root, "-S", kernel.release, name],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    order = []
+    for line in shown.stdout.splitlines():
+        if line.startswith("insmod "):
+            source = Path(line.split()[1])
+            target = folder / source.name.removesuffix(".xz")
+            if not target.exists():
+                packed = source.suffix == ".xz"
+                target.write_bytes(lzma.decompress(source.read_bytes()) if packed else source.read_bytes())
+            order.append(target.name)
+    (folder / name).write_text("".join(f"{one}\n" for one in order))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.contract.rigs import PLAYED_MENU, PLAYED_SYSTEM, Machine, Rig, played
-from tests.guests import build_cdrom, build_linux
+from tests.contract.rigs import PLAYED_MENU, PLAYED_SYSTEM, Machine, Rig, played, said
+from tests.guests import build_cdrom, build_desk, build_linux
 
 from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.driver import open_driver
@@ -27,7 +28,7 @@ def linux(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def menu_config(cdrom: Path) -> QemuConfig:
-    return QemuConfig(cdrom=cdrom, memory_mib=128, accel="tcg")
+    return QemuConfig(cdroms=(cdrom,), memory_mib=128, accel="tcg")
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +43,34 @@ def system_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture
 def system_config(linux: Path) -> QemuConfig:
     return QemuConfig(binary=str(linux), memory_mib=256, accel="tcg")
+
+
+@pytest.fixture(scope="session")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_desk(tmp_path_factory.mktemp("desk"))
+
+
+@pytest.fixture(scope="session")
+def desk_config(desk: Path) -> QemuConfig:
+    return QemuConfig(binary=str(desk), memory_mib=512, accel="tcg")
+
+
+@pytest.fixture(scope="session")
+def desk_dir(tmp_path_factory: pytest.TempPathFactory, desk_config: QemuConfig) -> Iterator[Path]:
+    """The state folder of a desk that is up and says so; one for all tests."""
+    state_dir = tmp_path_factory.mktemp("desk-state")
+
+    async def start() -> None:
+        async with open_driver(desk_config, machine="guest", state_dir=state_dir) as lent:
+            machine = Machine.of(lent)
+            await machine.power.on()
+            await said(machine.console, "READY")
+
+    asyncio.run(start())
+    yield state_dir
+    vm = find("guest", state_dir)
+    if vm is not None:
+        vm.stop()
 
 
 @pytest.fixture

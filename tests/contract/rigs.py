@@ -10,21 +10,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from reflexarc.drivers.replay.driver import open_replay
 from reflexarc.drivers.replay.script import Entry, Reaction, ReplayScript
 from reflexarc.machine.capabilities import (
+    BootOverride,
     Capabilities,
     Console,
+    Freeze,
     Keyboard,
     KeyEvent,
+    Pointer,
     Power,
     PowerState,
     Screen,
+    Snapshot,
+    VirtualMedia,
 )
 from reflexarc.machine.frame import Frame, Pixels
 
@@ -40,13 +44,16 @@ class Machine:
     screen: Screen
     keyboard: Keyboard
     console: Console
+    pointer: Pointer
+    media: VirtualMedia
+    boot: BootOverride
+    snapshot: Snapshot
+    freeze: Freeze
 
     @classmethod
     def of(cls, lent: Capabilities) -> Machine:
-        assert lent.names() == ("power", "screen", "keyboard", "console")
-        return cls(
-            *cast(tuple[Power, Screen, Keyboard, Console], tuple(getattr(lent, n) for n in lent.names()))
-        )
+        assert lent.names() == tuple(field.name for field in fields(cls))
+        return cls(**{name: getattr(lent, name) for name in lent.names()})
 
 
 Rig = Callable[[], AbstractAsyncContextManager[Machine]]
@@ -83,6 +90,26 @@ async def said(console: Console, wanted: str, heard: str = "") -> str:
 async def stroke(keyboard: Keyboard, *keys: str) -> None:
     """Press and release the keys, one after the other, in one batch."""
     await keyboard.send([KeyEvent(key, down) for key in keys for down in (True, False)])
+
+
+async def follows(machine: Machine) -> Frame:
+    """Wait until the newest frame is what a screenshot shows, and return it."""
+    newest: list[Frame] = []
+
+    async def keep() -> None:
+        async for frame in machine.screen.frames():
+            newest[:] = [frame]
+
+    keeping = asyncio.create_task(keep())
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                shot = await machine.screen.screenshot()
+                if newest and np.array_equal(newest[0].pixels, shot.pixels):
+                    return newest[0]
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
 
 
 def played(script: ReplayScript) -> Rig:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.contract.rigs import Machine, is_menu, said, shown, stroke
 
-from reflexarc.drivers.qemu.config import QemuConfig
+from reflexarc.drivers.qemu.config import Disk, QemuConfig
 from reflexarc.drivers.qemu.driver import open_driver
 from reflexarc.drivers.qemu.launch import Vm, find, launch
 from reflexarc.errors import ConfigError, ConnectError, ConnectionLostError, MachineBusyError
@@ -30,7 +30,7 @@ from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.driver import open_driver
 
 async def main():
-    config = QemuConfig(cdrom=Path(sys.argv[1]), memory_mib=128, accel="tcg")
+    config = QemuConfig(cdroms=(Path(sys.argv[1]),), memory_mib=128, accel="tcg")
     async with open_driver(config, machine="guest", state_dir=Path(sys.argv[2])) as lent:
         if sys.argv[3] == "on":
             await lent.power.on()
@@ -45,7 +45,7 @@ asyncio.run(main())
 
 
 def observer(config: QemuConfig, state_dir: Path, *words: str) -> subprocess.Popen[str]:
-    arguments: Sequence[str] = [sys.executable, "-c", OBSERVER, str(config.cdrom), str(state_dir), *words]
+    arguments: Sequence[str] = [sys.executable, "-c", OBSERVER, str(config.cdroms[0]), str(state_dir), *words]
     return subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -196,7 +196,7 @@ def test_a_qemu_that_does_not_start_says_why(state_dir: Path, tmp_path: Path) ->
     disk = tmp_path / "broken.qcow2"
     disk.write_bytes(b"this is no qcow2 image")
     with pytest.raises(ConnectError, match="not in qcow2 format"):
-        launch(QemuConfig(disk=disk, accel="tcg"), machine="guest", state_dir=state_dir)
+        launch(QemuConfig(disks=(Disk(disk),), accel="tcg"), machine="guest", state_dir=state_dir)
     assert find("guest", state_dir) is None
 
 
@@ -225,7 +225,7 @@ def test_a_qemu_without_the_display_is_polled(cdrom: Path, state_dir: Path, tmp_
     program = tmp_path / "qemu-without-dbus"
     program.write_text('#!/bin/sh\n[ "$2" = help ] && echo none && exit\nexec qemu-system-x86_64 "$@"\n')
     program.chmod(0o755)
-    config = QemuConfig(binary=str(program), cdrom=cdrom, memory_mib=128, accel="tcg")
+    config = QemuConfig(binary=str(program), cdroms=(cdrom,), memory_mib=128, accel="tcg")
 
     async def run() -> str:
         async with open_driver(config, machine="guest", state_dir=state_dir) as lent:

@@ -52,7 +52,12 @@ def audit_to(path: Path) -> Audit:
 
 def running_vm(entry: Entry) -> qemu_vm.Vm | None:
     """The VM of this machine that is running, None where none is or the machine is none of ours to start."""
-    return qemu_vm.find(entry.name, places().machine(entry.place)) if "qemu" in entry.drivers else None
+    return qemu_vm.find(entry.name, places().machine(entry.place)) if launched(entry) else None
+
+
+def launched(entry: Entry) -> bool:
+    """Tell whether the machine is one that reflexarc launches, not one that it attaches to."""
+    return "qemu" in entry.drivers and "attach" not in entry.settings["qemu"]
 
 
 def owner(entry: Entry) -> str | None:
@@ -94,19 +99,27 @@ def _is_left(entry: Entry, journal: Journal) -> bool:
 def start_vm(entry: Entry) -> qemu_vm.Vm:
     """Launch the machine's VM, switched off; it stays until `stop_vm`.
 
-    Raises ConfigError for a machine that is no virtual one.
+    Raises ConfigError for a machine that reflexarc doesn't launch.
     """
-    if "qemu" not in entry.drivers:
-        raise ConfigError(
-            f"{entry.name} is no virtual machine of reflexarc's to launch; use `reflexarc power`"
-        )
+    if not launched(entry):
+        raise _not_ours(entry, "start")
     vm = qemu_vm.launch(_qemu_config(entry), machine=entry.name, state_dir=places().machine(entry.place))
     _owner_file(entry).unlink(missing_ok=True)
     return vm
 
 
+def _not_ours(entry: Entry, act: str) -> ConfigError:
+    why = "it is only attached to" if "qemu" in entry.drivers else "it is no virtual machine of reflexarc's"
+    return ConfigError(f"{entry.name} is not reflexarc's to {act}: {why}; use `reflexarc power`")
+
+
 def stop_vm(entry: Entry) -> bool:
-    """End the machine's VM; tell whether there was one."""
+    """End the machine's VM; tell whether there was one.
+
+    Raises ConfigError for one that reflexarc only attaches to.
+    """
+    if "qemu" in entry.drivers and not launched(entry):
+        raise _not_ours(entry, "stop")
     vm = running_vm(entry)
     if vm is not None:
         vm.stop()
@@ -178,7 +191,7 @@ async def open_session(
     may be launched at all; where not, ConnectError says that there is none.
     """
     found = places()
-    if not launch and "qemu" in entry.drivers and running_vm(entry) is None:
+    if not launch and launched(entry) and running_vm(entry) is None:
         raise ConnectError(
             f"its virtual machine is not running; start it with `reflexarc machines start {entry.name}`",
             machine=entry.name,
@@ -195,7 +208,7 @@ async def open_session(
         audit=audit_to(found.state / "audit.jsonl"),
     )
     mark = f"{_SESSION}{os.getpid()}"
-    if launch and "qemu" in entry.drivers and (running_vm(entry) is None or _is_left(entry, journal)):
+    if launch and launched(entry) and (running_vm(entry) is None or _is_left(entry, journal)):
         _own(entry, mark)
 
     def at_begin(run_id: str) -> None:

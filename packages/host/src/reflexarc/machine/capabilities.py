@@ -22,6 +22,39 @@ class PowerState(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Button(StrEnum):
+    """A button of a mouse."""
+
+    LEFT = "left"
+    MIDDLE = "middle"
+    RIGHT = "right"
+
+
+class BootDevice(StrEnum):
+    """What a machine is told to start from; NONE leaves it to the machine's own order."""
+
+    CDROM = "cdrom"
+    DISK = "disk"
+    NETWORK = "network"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class BootSetting:
+    """The boot device that is set; `once`: for the next start only."""
+
+    device: BootDevice = BootDevice.NONE
+    once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """A saved state of a machine; `taken` is its time, in seconds since 1970."""
+
+    name: str
+    taken: float
+
+
 @dataclass(frozen=True, slots=True)
 class KeyEvent:
     """A key going down or up; `key` is a canonical name of `reflexarc.machine.keys`."""
@@ -93,6 +126,82 @@ class Console(Protocol):
     async def write(self, data: str) -> None: ...
 
 
+class Pointer(Protocol):
+    """A pointer that goes where it is told, in pixels of the present frame, origin at the top left."""
+
+    async def move(self, x: int, y: int) -> None:
+        """Raises OperationRejectedError where (x, y) is not on the screen."""
+        ...
+
+    async def button(self, button: Button, down: bool) -> None: ...
+
+    async def scroll(self, dx: int, dy: int) -> None:
+        """Turn the wheel by lines, to the right and down where positive.
+
+        Raises OperationRejectedError where the device has no such wheel.
+        """
+        ...
+
+
+class VirtualMedia(Protocol):
+    """A drive whose medium is an image on the host, or one that the device fetches."""
+
+    async def inserted(self) -> str | None:
+        """The path or address of the image in the drive, None where it is empty."""
+        ...
+
+    async def insert(self, source: str) -> None:
+        """Put an image in, in place of the one that is there; returns when the drive reports it."""
+        ...
+
+    async def eject(self) -> None:
+        """Take the image out, whether the guest has locked the drive or not; returns when it is empty."""
+        ...
+
+
+class BootOverride(Protocol):
+    """What the machine starts from."""
+
+    async def setting(self) -> BootSetting: ...
+
+    async def set(self, device: BootDevice, *, once: bool) -> None:
+        """Set it from the next start on; with `once` for that start only. Verified by reading it back.
+
+        Raises OperationRejectedError where the machine has no such device.
+        """
+        ...
+
+
+class Snapshot(Protocol):
+    """Whole states of the machine: memory, devices and disks. Names are checked above, once."""
+
+    async def save(self, name: str) -> None:
+        """Save the present state, in place of an earlier one of that name; the machine stands still meanwhile."""
+        ...
+
+    async def restore(self, name: str) -> None:
+        """Go back to that state; the machine is on then, and frozen where it was frozen before."""
+        ...
+
+    async def saved(self) -> Sequence[SavedState]:
+        """The states there are, the oldest first."""
+        ...
+
+    async def delete(self, name: str) -> None: ...
+
+
+class Freeze(Protocol):
+    """Standing still: the processors stop, the power stays on, the screen stays as it is."""
+
+    async def frozen(self) -> bool: ...
+
+    async def freeze(self) -> None:
+        """Raises OperationRejectedError on a machine that is off."""
+        ...
+
+    async def thaw(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What one driver lends; None where it has nothing of the kind."""
@@ -101,6 +210,11 @@ class Capabilities:
     screen: Screen | None = None
     keyboard: Keyboard | None = None
     console: Console | None = None
+    pointer: Pointer | None = None
+    media: VirtualMedia | None = None
+    boot: BootOverride | None = None
+    snapshot: Snapshot | None = None
+    freeze: Freeze | None = None
 
     def names(self) -> tuple[str, ...]:
         """Names of what is there, in the order of the fields."""
@@ -113,4 +227,9 @@ class Capabilities:
             screen=self.screen or later.screen,
             keyboard=self.keyboard or later.keyboard,
             console=self.console or later.console,
+            pointer=self.pointer or later.pointer,
+            media=self.media or later.media,
+            boot=self.boot or later.boot,
+            snapshot=self.snapshot or later.snapshot,
+            freeze=self.freeze or later.freeze,
         )

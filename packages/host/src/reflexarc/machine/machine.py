@@ -2,82 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TypeVar
 
 from reflexarc.errors import CapabilityError
-from reflexarc.machine.capabilities import Capabilities, Console, Power, PowerState, Screen
-from reflexarc.machine.frame import Frame
+from reflexarc.machine.capabilities import Capabilities
 from reflexarc.machine.guard import Guard
+from reflexarc.machine.guarded import (
+    GuardedBoot,
+    GuardedConsole,
+    GuardedFreeze,
+    GuardedMedia,
+    GuardedPower,
+    GuardedScreen,
+    GuardedSnapshot,
+)
 from reflexarc.machine.keyboard import GuardedKeyboard
+from reflexarc.machine.pointer import GuardedPointer
+
+__all__ = ["GuardedConsole", "GuardedPower", "GuardedScreen", "Machine"]
 
 T = TypeVar("T")
-
-
-class GuardedPower:
-    """Power, behind the guard."""
-
-    def __init__(self, power: Power, guard: Guard) -> None:
-        self._power = power
-        self._guard = guard
-
-    async def state(self) -> PowerState:
-        return await self._power.state()
-
-    async def on(self) -> None:
-        self._guard.check("power.on")
-        await self._power.on()
-
-    async def off(self) -> None:
-        self._guard.check("power.off")
-        await self._power.off()
-
-    async def shutdown(self, timeout: float = 120.0) -> None:
-        self._guard.check("power.shutdown")
-        await self._power.shutdown(timeout)
-
-    async def reset(self) -> None:
-        self._guard.check("power.reset")
-        await self._power.reset()
-
-    async def cycle(self) -> None:
-        self._guard.check("power.cycle")
-        await self._power.cycle()
-
-
-class GuardedScreen:
-    """The screen, behind the guard."""
-
-    def __init__(self, screen: Screen, guard: Guard) -> None:
-        self._screen = screen
-        self._guard = guard
-
-    async def screenshot(self) -> Frame:
-        self._guard.check("observe.frames")
-        return await self._screen.screenshot()
-
-    def frames(self) -> AsyncIterator[Frame]:
-        self._guard.check("observe.frames")
-        return self._screen.frames()
-
-    def source(self) -> str:
-        return self._screen.source()
-
-
-class GuardedConsole:
-    """The serial console, behind the guard."""
-
-    def __init__(self, console: Console, guard: Guard) -> None:
-        self._console = console
-        self._guard = guard
-
-    async def read(self) -> str:
-        return await self._console.read()
-
-    async def write(self, data: str) -> None:
-        self._guard.check("console.write", characters=len(data))
-        await self._console.write(data)
 
 
 @dataclass(frozen=True)
@@ -88,6 +33,11 @@ class GuardedCapabilities:
     screen: GuardedScreen | None
     keyboard: GuardedKeyboard | None
     console: GuardedConsole | None
+    pointer: GuardedPointer | None
+    media: GuardedMedia | None
+    boot: GuardedBoot | None
+    snapshot: GuardedSnapshot | None
+    freeze: GuardedFreeze | None
 
 
 class Machine:
@@ -105,6 +55,11 @@ class Machine:
             screen=GuardedScreen(lent.screen, guard) if lent.screen else None,
             keyboard=GuardedKeyboard(lent.keyboard, guard, layout) if lent.keyboard else None,
             console=GuardedConsole(lent.console, guard) if lent.console else None,
+            pointer=GuardedPointer(lent.pointer, guard) if lent.pointer else None,
+            media=GuardedMedia(lent.media, guard) if lent.media else None,
+            boot=GuardedBoot(lent.boot, guard) if lent.boot else None,
+            snapshot=GuardedSnapshot(lent.snapshot, guard) if lent.snapshot else None,
+            freeze=GuardedFreeze(lent.freeze, guard) if lent.freeze else None,
         )
 
     async def release_keys(self) -> None:
@@ -134,6 +89,26 @@ class Machine:
     @property
     def console(self) -> GuardedConsole:
         return self._need(self.guarded.console, "console")
+
+    @property
+    def pointer(self) -> GuardedPointer:
+        return self._need(self.guarded.pointer, "pointer")
+
+    @property
+    def media(self) -> GuardedMedia:
+        return self._need(self.guarded.media, "media")
+
+    @property
+    def boot(self) -> GuardedBoot:
+        return self._need(self.guarded.boot, "boot")
+
+    @property
+    def snapshot(self) -> GuardedSnapshot:
+        return self._need(self.guarded.snapshot, "snapshot")
+
+    @property
+    def freeze(self) -> GuardedFreeze:
+        return self._need(self.guarded.freeze, "freeze")
 
     def _need(self, capability: T | None, name: str) -> T:
         if capability is None:

@@ -17,6 +17,10 @@ OPERATIONS: Mapping[str, bool] = {
     "observe.text": False,
     "keyboard.press": False,
     "keyboard.type": False,
+    "pointer.move": False,
+    "pointer.click": False,
+    "pointer.drag": False,
+    "pointer.scroll": False,
     "console.write": False,
     "power.on": False,
     "power.shutdown": True,
@@ -28,12 +32,13 @@ OPERATIONS: Mapping[str, bool] = {
     "boot.set_device": True,
     "snapshot.save": False,
     "snapshot.restore": True,
+    "snapshot.delete": True,
     "freeze.on": False,
     "freeze.off": False,
     "step.destructive": True,
 }
 
-_CLASS_OF = {"keyboard": "input", "console": "input"}
+_CLASS_OF = {"keyboard": "input", "pointer": "input", "console": "input"}
 
 CLASSES = frozenset({"observe", "input", "power", "media", "boot", "snapshot", "freeze", "step"})
 

@@ -9,6 +9,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
 
 from qemu.qmp import ConnectError as QmpConnectError
 from qemu.qmp import (
@@ -22,8 +24,6 @@ from qemu.qmp import (
     StateError,
 )
 
-from reflexarc.drivers.qemu.command import MONITORS
-from reflexarc.drivers.qemu.launch import Vm
 from reflexarc.drivers.qemu.locks import Lock
 from reflexarc.errors import (
     ConnectError,
@@ -34,61 +34,88 @@ from reflexarc.errors import (
     PeerProtocolError,
 )
 
-CONNECT_TIMEOUT = 10.0
 REPLY_TIMEOUT = 20.0
 
 # The library logs what it also raises; without a handler that would go to standard error.
 logging.getLogger("qemu.qmp").addHandler(logging.NullHandler())
 
 
+class Peer(Protocol):
+    """A running QEMU, as its monitors need to know it. `folder`: for locks and pictures, private to the user.
+
+    monitors: QMP sockets, of which a program takes one. greeting_timeout: seconds until QEMU must have greeted.
+    """
+
+    @property
+    def machine(self) -> str: ...
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def monitors(self) -> tuple[Path, ...]: ...
+
+    @property
+    def greeting_timeout(self) -> float: ...
+
+    def lost(self, operation: str = "") -> ConnectionLostError:
+        """The error for a connection that broke."""
+        ...
+
+    def unreachable(self, why: str) -> ConnectError:
+        """The error for a QEMU that didn't let anybody in."""
+        ...
+
+
 class Monitor:
     """A QMP connection to a running QEMU, exclusive to its holder until `close()`."""
 
-    def __init__(self, vm: Vm, client: QMPClient, lock: Lock) -> None:
-        self.vm = vm
+    def __init__(self, peer: Peer, client: QMPClient, lock: Lock) -> None:
+        self.peer = peer
         self.lost: ConnectionLostError | None = None
         self._client = client
         self._lock = lock
+        self._patience = REPLY_TIMEOUT
         self._awaited: list[tuple[frozenset[str], Callable[[], None]]] = []
         client.events.names.add("")  # nothing is kept: events go to the tap
         client.register_listener(_Tap(self._heard))
-        self._watch = asyncio.create_task(self._await_loss(), name=f"{vm.machine}: qmp")
+        self._watch = asyncio.create_task(self._await_loss(), name=f"{peer.machine}: qmp")
 
     @classmethod
-    async def connect(cls, vm: Vm) -> Monitor:
+    async def connect(cls, peer: Peer) -> Monitor:
         """Take a free monitor of the machine.
 
-        Raises MachineBusyError when all are taken, ConnectError when QEMU does not answer.
+        Raises MachineBusyError when programs of ours hold all of them, ConnectError when QEMU does not answer.
         """
-        for number in range(MONITORS):
-            lock = Lock.take(vm.folder / f"qmp-{number}.lock")
+        for number, path in enumerate(peer.monitors):
+            lock = Lock.take(peer.folder / f"qmp-{number}.lock")
             if lock is not None:
                 try:
-                    return cls(vm, await _connected(vm, number), lock)
+                    return cls(peer, await _connected(peer, path), lock)
                 except BaseException:
                     lock.close()
                     raise
-        raise MachineBusyError(
-            f"{MONITORS} programs are connected to it already; end one of them", machine=vm.machine
-        )
+        count = len(peer.monitors)
+        programs = f"{count} programs are" if count > 1 else "another program is"
+        raise MachineBusyError(f"{programs} connected to it already; end one of them", machine=peer.machine)
 
     async def execute(self, command: str, arguments: Mapping[str, object] | None = None) -> object:
         """Run a QMP command and return its answer."""
         if self.lost:
             raise self.lost
         try:
-            async with asyncio.timeout(REPLY_TIMEOUT):
+            async with asyncio.timeout(self._patience):
                 return await self._client.execute(command, arguments)
         except TimeoutError as error:
             raise OperationTimeoutError(
-                f"QEMU did not answer {command} within {REPLY_TIMEOUT:.0f} s; it may hang: see {self.vm.log}",
-                machine=self.vm.machine,
+                f"QEMU did not answer {command} in time; it may hang",
+                machine=self.peer.machine,
                 operation=command,
             ) from error
         except ExecuteError as error:
             raise OperationRejectedError(
                 f"QEMU rejected {command}: {error}",
-                machine=self.vm.machine,
+                machine=self.peer.machine,
                 operation=command,
                 code=error.error_class,
                 detail=str(error),
@@ -98,7 +125,7 @@ class Monitor:
         except QMPError as error:
             raise PeerProtocolError(
                 f"QEMU's answer to {command} can't be understood: {error}",
-                machine=self.vm.machine,
+                machine=self.peer.machine,
                 operation=command,
                 raw=str(error).encode(),
             ) from error
@@ -124,6 +151,15 @@ class Monitor:
         finally:
             self._awaited.remove(entry)
 
+    @contextmanager
+    def patient(self, seconds: float) -> Iterator[None]:
+        """Wait so long for every answer while the context lasts: some commands keep QEMU from all others."""
+        before, self._patience = self._patience, seconds
+        try:
+            yield
+        finally:
+            self._patience = before
+
     async def close(self) -> None:
         """Give the monitor back; the machine runs on."""
         self._watch.cancel()
@@ -145,7 +181,7 @@ class Monitor:
 
     async def _loss(self, operation: str) -> ConnectionLostError:
         if self.lost is None:
-            error = await asyncio.to_thread(self.vm.lost, operation)
+            error = await asyncio.to_thread(self.peer.lost, operation)
             self.lost = self.lost or error
         return self.lost
 
@@ -162,18 +198,14 @@ class _Tap(EventListener):
         return False
 
 
-async def _connected(vm: Vm, number: int) -> QMPClient:
-    client = QMPClient(vm.machine)
+async def _connected(peer: Peer, path: Path) -> QMPClient:
+    client = QMPClient(peer.machine)
     try:
-        async with asyncio.timeout(CONNECT_TIMEOUT):
-            await client.connect(str(vm.sockets / f"qmp-{number}.sock"))
+        async with asyncio.timeout(peer.greeting_timeout):
+            await client.connect(str(path))
     except (QmpConnectError, TimeoutError) as error:
-        why = f"no greeting within {CONNECT_TIMEOUT:.0f} s" if isinstance(error, TimeoutError) else str(error)
-        raise ConnectError(
-            f"QEMU (process {vm.pid}) can't be reached ({why}); is it stopped or hanging? "
-            f"its log is {vm.log}; end that process to start afresh",
-            machine=vm.machine,
-        ) from error
+        late = f"no greeting within {peer.greeting_timeout:.0f} s"
+        raise peer.unreachable(late if isinstance(error, TimeoutError) else str(error)) from error
     return client
 
 

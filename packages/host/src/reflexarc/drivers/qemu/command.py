@@ -9,7 +9,10 @@ import threading
 from functools import lru_cache
 from pathlib import Path
 
-from reflexarc.drivers.qemu.config import DISK_FORMATS, QemuConfig
+from reflexarc.drivers.qemu.config import QemuConfig
+from reflexarc.drivers.qemu.devices import devices
+from reflexarc.drivers.qemu.firmware import Firmware
+from reflexarc.drivers.qemu.option import escaped
 
 MONITORS = 3
 TRIAL_TIMEOUT = 5.0
@@ -17,20 +20,24 @@ TRIAL_TIMEOUT = 5.0
 _log = logging.getLogger("reflexarc.qemu")
 
 
-def arguments(config: QemuConfig, *, machine: str, folder: Path, sockets: Path, accel: str) -> list[str]:
+def arguments(
+    config: QemuConfig, *, machine: str, folder: Path, sockets: Path, accel: str, firmware: Firmware | None
+) -> list[str]:
     """Return the arguments after the program's name: started with the power off, kept after a shutdown."""
+    secure = config.firmware == "uefi-secure"
     return [
-        *("-name", f"guest={_value(machine)}"),
+        *("-name", f"guest={escaped(machine)}"),
         *("-S", "-no-shutdown", "-no-user-config", "-nodefaults"),
-        *("-machine", config.machine_type, "-accel", accel, "-cpu", "max"),
+        *("-machine", config.machine_type + (",smm=on" if secure else ""), "-accel", accel, "-cpu", "max"),
         *("-m", f"{config.memory_mib}M", "-smp", str(config.cpus)),
         *("-vga", config.vga, "-display", display(config.binary)),
-        *("-boot", f"order={'dc' if config.cdrom else 'c'},menu=off"),
+        *("-boot", "menu=off"),
         *("-pidfile", str(folder / "qemu.pid")),
         *(part for number in range(MONITORS) for part in _monitor(sockets, number)),
         *_serial(folder, sockets),
-        *_drives(config),
-        *("-nic", "user,model=virtio-net-pci" if config.network == "user" else "none"),
+        *(_flash(firmware, secure=secure) if firmware else ()),
+        *devices(config),
+        *config.arguments,
     ]
 
 
@@ -83,13 +90,8 @@ def _displays(binary: str, mtime_ns: int) -> tuple[str, ...]:
     return tuple(answer.stdout.split())
 
 
-def _value(text: object) -> str:
-    """Quote a value for QEMU's comma-separated options."""
-    return str(text).replace(",", ",,")
-
-
 def _monitor(sockets: Path, number: int) -> tuple[str, ...]:
-    path = _value(sockets / f"qmp-{number}.sock")
+    path = escaped(sockets / f"qmp-{number}.sock")
     return (
         *("-chardev", f"socket,id=qmp{number},path={path},server=on,wait=off"),
         *("-mon", f"chardev=qmp{number},mode=control"),
@@ -97,18 +99,17 @@ def _monitor(sockets: Path, number: int) -> tuple[str, ...]:
 
 
 def _serial(folder: Path, sockets: Path) -> tuple[str, ...]:
-    path, log = _value(sockets / "serial.sock"), _value(folder / "serial.log")
+    path, log = escaped(sockets / "serial.sock"), escaped(folder / "serial.log")
     return (
         *("-chardev", f"socket,id=serial0,path={path},server=on,wait=off,logfile={log},logappend=off"),
         *("-serial", "chardev:serial0"),
     )
 
 
-def _drives(config: QemuConfig) -> list[str]:
-    drives = []
-    if config.disk:
-        kind = DISK_FORMATS[config.disk.suffix]
-        drives += ["-drive", f"file={_value(config.disk)},format={kind},if=virtio"]
-    if config.cdrom:
-        drives += ["-drive", f"file={_value(config.cdrom)},format=raw,if=ide,index=2,media=cdrom,readonly=on"]
-    return drives
+def _flash(firmware: Firmware, *, secure: bool) -> tuple[str, ...]:
+    protection = ("-global", "driver=cfi.pflash01,property=secure,value=on") if secure else ()
+    return (
+        *("-drive", f"if=pflash,unit=0,format=raw,readonly=on,file={escaped(firmware.code)}"),
+        *("-drive", f"if=pflash,unit=1,format=raw,file={escaped(firmware.variables)}"),
+        *protection,
+    )

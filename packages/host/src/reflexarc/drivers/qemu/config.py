@@ -2,40 +2,65 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from difflib import get_close_matches
+from dataclasses import dataclass
 from pathlib import Path
 
-from reflexarc.errors import ConfigError
+from reflexarc.drivers.qemu.settings import Settings
 
 DISK_FORMATS: Mapping[str, str] = {".qcow2": "qcow2", ".raw": "raw", ".img": "raw"}
+INTERFACES = ("virtio", "ide", "sata", "usb")
+NIC_MODELS: Mapping[str, str] = {"virtio": "virtio-net-pci", "e1000": "e1000"}
+VGA_KINDS = ("std", "cirrus", "qxl", "virtio", "vmware")
+MAX_DISKS = 16
+MAX_NETWORKS = 8
+# Places of the built-in controller: PIIX has two channels of two, ICH9 six ports.
+IDE_PLACES: Mapping[str, int] = {"pc": 4, "q35": 6}
 
-_CHOICES: Mapping[str, tuple[str, ...]] = {
-    "firmware": ("bios",),
-    "accel": ("auto", "kvm", "tcg"),
-    "machine_type": ("pc", "q35"),
-    "vga": ("std",),
-    "network": ("none", "user"),
-}
-_RANGES: Mapping[str, tuple[int, int]] = {"memory_mib": (16, 1_048_576), "cpus": (1, 255)}
+_LAUNCH_KEYS = (
+    "firmware", "memory_mib", "cpus", "disk", "disks", "cdrom", "cdroms", "accel", "machine_type", "vga",
+    "network", "networks", "arguments", "binary",
+)  # fmt: skip
+_ATTACH_KEYS = ("attach", "serial")
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A disk image and how the machine sees it."""
+
+    path: Path
+    format: str = "qcow2"
+    interface: str = "virtio"
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network card on QEMU's user network."""
+
+    model: str = "virtio"
 
 
 @dataclass(frozen=True)
 class QemuConfig:
-    """What the virtual machine is made of; `binary` is a name on PATH or a path."""
+    """What the virtual machine is made of; `binary` is a name on PATH or a path.
+
+    cdroms: the images in the CD drives at the start; there is always one drive.
+    attach: the QMP socket of a machine that runs already; then only `serial`, its console's socket, counts.
+    """
 
     firmware: str = "bios"
     memory_mib: int = 512
     cpus: int = 1
-    disk: Path | None = None
-    cdrom: Path | None = None
+    disks: tuple[Disk, ...] = ()
+    cdroms: tuple[Path, ...] = ()
     accel: str = "auto"
     machine_type: str = "pc"
     vga: str = "std"
-    network: str = "none"
+    networks: tuple[Network, ...] = ()
+    arguments: tuple[str, ...] = ()
     binary: str = "qemu-system-x86_64"
+    attach: Path | None = None
+    serial: Path | None = None
 
     @classmethod
     def parse(cls, table: Mapping[str, object], *, machine: str, folder: Path) -> QemuConfig:
@@ -43,72 +68,95 @@ class QemuConfig:
 
         Raises ConfigError on the first mistake.
         """
-        return _Table(table, machine, folder).config()
+        settings = Settings(table, f"machine {machine!r}, qemu", folder)
+        settings.only((*_LAUNCH_KEYS, *_ATTACH_KEYS))
+        return _attached(settings) if "attach" in table else _launched(settings)
 
 
-@dataclass(frozen=True)
-class _Table:
-    values: Mapping[str, object]
-    machine: str
-    folder: Path
+def _attached(settings: Settings) -> QemuConfig:
+    for key in settings.values:
+        if key not in _ATTACH_KEYS:
+            raise settings.mistake(
+                key, "is for machines that are launched; with attach it has no effect: remove it"
+            )
+    serial = settings.path("serial") if "serial" in settings.values else None
+    return QemuConfig(attach=settings.path("attach"), serial=serial)
 
-    def config(self) -> QemuConfig:
-        known = [field.name for field in fields(QemuConfig)]
-        for key in self.values:
-            if key not in known:
-                near = get_close_matches(str(key), known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-                raise self._mistake(key, f"there is no such setting; {hint}")
-        default = QemuConfig()
-        return QemuConfig(
-            firmware=self._choice("firmware", default.firmware),
-            memory_mib=self._whole("memory_mib", default.memory_mib),
-            cpus=self._whole("cpus", default.cpus),
-            disk=self._disk(),
-            cdrom=self._file("cdrom"),
-            accel=self._choice("accel", default.accel),
-            machine_type=self._choice("machine_type", default.machine_type),
-            vga=self._choice("vga", default.vga),
-            network=self._choice("network", default.network),
-            binary=self._text("binary", default.binary),
+
+def _launched(settings: Settings) -> QemuConfig:
+    if "serial" in settings.values:
+        raise settings.mistake(
+            "serial", "goes with attach; a machine that is launched has a console by itself"
         )
+    firmware = settings.choice("firmware", "bios", ("bios", "uefi", "uefi-secure"))
+    machine_type = settings.choice(
+        "machine_type", "q35" if firmware == "uefi-secure" else "pc", ("pc", "q35")
+    )
+    if firmware == "uefi-secure" and machine_type != "q35":
+        raise settings.mistake("machine_type", "secure boot needs the machine type q35")
+    config = QemuConfig(
+        firmware=firmware,
+        memory_mib=settings.whole("memory_mib", 512, 16, 1_048_576),
+        cpus=settings.whole("cpus", 1, 1, 255),
+        disks=_disks(settings),
+        cdroms=tuple(_cdrom(entry) for entry, _ in settings.entries("cdrom", "cdroms", "path")),
+        accel=settings.choice("accel", "auto", ("auto", "kvm", "tcg")),
+        machine_type=machine_type,
+        vga=settings.choice("vga", "std", VGA_KINDS),
+        networks=_networks(settings),
+        arguments=settings.texts("arguments"),
+        binary=settings.text("binary", "qemu-system-x86_64"),
+    )
+    _check_places(config, settings)
+    return config
 
-    def _mistake(self, key: object, problem: str) -> ConfigError:
-        return ConfigError(f"machine {self.machine!r}, qemu.{key}: {problem}")
 
-    def _text(self, key: str, default: str) -> str:
-        value = self.values.get(key, default)
-        if not isinstance(value, str) or not value or "\0" in value:
-            raise self._mistake(key, f"must be a text in quotes, not {value!r}")
-        return value
+def _disks(settings: Settings) -> tuple[Disk, ...]:
+    entries = settings.entries("disk", "disks", "path")
+    if len(entries) > MAX_DISKS:
+        raise settings.mistake("disks", f"there may be {MAX_DISKS} at most, not {len(entries)}")
+    return tuple(_disk(entry, key, settings) for entry, key in entries)
 
-    def _choice(self, key: str, default: str) -> str:
-        value = self._text(key, default)
-        if value not in _CHOICES[key]:
-            raise self._mistake(key, f"must be one of {', '.join(_CHOICES[key])}, not {value!r}")
-        return value
 
-    def _whole(self, key: str, default: int) -> int:
-        value = self.values.get(key, default)
-        low, high = _RANGES[key]
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise self._mistake(key, f"must be a whole number, not {value!r}")
-        if not low <= value <= high:
-            raise self._mistake(key, f"must be from {low} to {high}, not {value}")
-        return value
+def _disk(entry: Settings, key: str, settings: Settings) -> Disk:
+    entry.only(("path", "format", "interface"))
+    path = entry.file("path")
+    if "format" not in entry.values and path.suffix not in DISK_FORMATS:
+        raise settings.mistake(
+            key, f"the name must end in {', '.join(DISK_FORMATS)} or format be given; {path.name!r} does not"
+        )
+    kind = entry.choice("format", DISK_FORMATS.get(path.suffix, ""), sorted(set(DISK_FORMATS.values())))
+    return Disk(path, kind, entry.choice("interface", "virtio", INTERFACES))
 
-    def _file(self, key: str) -> Path | None:
-        if key not in self.values:
-            return None
-        path = self.folder / Path(self._text(key, "")).expanduser()
-        if not path.is_file():
-            raise self._mistake(key, f"there is no file {path}; create it or correct the path")
-        if not os.access(path, os.R_OK):
-            raise self._mistake(key, f"the file {path} can't be read; change its permissions")
-        return path.absolute()
 
-    def _disk(self) -> Path | None:
-        path = self._file("disk")
-        if path is not None and path.suffix not in DISK_FORMATS:
-            raise self._mistake("disk", f"the name must end in {', '.join(DISK_FORMATS)}, not {path.name!r}")
-        return path
+def _cdrom(entry: Settings) -> Path:
+    entry.only(("path",))
+    return entry.file("path")
+
+
+def _networks(settings: Settings) -> tuple[Network, ...]:
+    networks = []
+    for entry, _ in settings.entries("network", "networks", "kind"):
+        entry.only(("kind", "model"))
+        model = entry.choice("model", "virtio", tuple(NIC_MODELS))
+        if entry.choice("kind", "user", ("none", "user")) == "user":
+            networks.append(Network(model))
+    if len(networks) > MAX_NETWORKS:
+        raise settings.mistake("networks", f"there may be {MAX_NETWORKS} at most, not {len(networks)}")
+    return tuple(networks)
+
+
+def _check_places(config: QemuConfig, settings: Settings) -> None:
+    """Refuse more drives than the controllers have places for; a CD drive takes one of the built-in's."""
+    used = [disk.interface for disk in config.disks]
+    if config.machine_type == "q35" and "ide" in used:
+        raise settings.mistake(
+            "disks", "q35 has no IDE controller; use the interface sata, or machine_type pc"
+        )
+    places = IDE_PLACES[config.machine_type]
+    built_in = used.count("ide" if config.machine_type == "pc" else "sata") + max(1, len(config.cdroms))
+    if built_in > places or used.count("sata") > 6:
+        raise settings.mistake(
+            "disks",
+            f"{config.machine_type} has {places} places for its IDE or SATA drives, CD drives included",
+        )

@@ -1,15 +1,17 @@
-"""The serial console: read from the log that QEMU keeps of it, written through its socket."""
+"""The serial console: a log that QEMU keeps, or the socket itself where there is none; written through the socket."""
 
 from __future__ import annotations
 
 import asyncio
 import codecs
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from reflexarc.drivers.qemu.client import Monitor
 from reflexarc.drivers.qemu.locks import Lock
-from reflexarc.errors import ConnectionLostError, MachineBusyError, OperationTimeoutError
+from reflexarc.errors import ConnectError, ConnectionLostError, MachineBusyError, OperationTimeoutError
 
 HISTORY_BYTES = 1 << 20
 _CHUNK = 1 << 16
@@ -17,20 +19,100 @@ _FAST, _SLOW = 0.005, 0.04
 WRITE_TIMEOUT = 20.0
 
 
+class Port:
+    """The socket of a serial port; the first program to open it keeps it for itself until it closes.
+
+    heard: gets what comes, at once, and nothing when the connection ends. It has to be taken: QEMU stops the
+    machine's output when the socket fills up.
+    """
+
+    def __init__(self, monitor: Monitor, path: Path, heard: Callable[[bytes], None]) -> None:
+        self._monitor = monitor
+        self._path = path
+        self._heard = heard
+        self._lock: Lock | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._busy = asyncio.Lock()
+
+    async def open(self) -> asyncio.StreamWriter:
+        """Connect where it is not connected yet; raises MachineBusyError where another program is."""
+        async with self._busy:
+            return self._writer or await self._open()
+
+    async def write(self, data: str) -> None:
+        writer = await self.open()
+        async with self._busy:
+            try:
+                async with asyncio.timeout(WRITE_TIMEOUT):
+                    writer.write(data.encode())
+                    await writer.drain()
+            except TimeoutError as error:
+                raise OperationTimeoutError(
+                    f"the serial port took no more text for {WRITE_TIMEOUT:.0f} s; nothing in it reads",
+                    machine=self._monitor.peer.machine,
+                    operation="console.write",
+                ) from error
+            except OSError as error:
+                raise await self.broken() from error
+
+    async def broken(self) -> ConnectionLostError:
+        """The error for a port that is no longer there."""
+        return await asyncio.to_thread(self._monitor.peer.lost, "console.write")
+
+    async def close(self) -> None:
+        """Let others have it."""
+        if self._writer is not None:
+            self._writer.close()
+            with suppress(OSError):
+                await self._writer.wait_closed()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        if self._lock is not None:
+            self._lock.close()
+
+    async def _open(self) -> asyncio.StreamWriter:
+        peer = self._monitor.peer
+        self._lock = self._lock or Lock.take(peer.folder / "serial.lock")
+        if self._lock is None:
+            raise MachineBusyError(
+                "another program writes to its serial console; end that one",
+                machine=peer.machine,
+                operation="console.write",
+            )
+        try:
+            reader, self._writer = await asyncio.open_unix_connection(str(self._path))
+        except OSError as error:
+            if self._monitor.lost:
+                raise await self.broken() from error
+            raise ConnectError(
+                f"its serial console can't be reached at {self._path} ({error.strerror}); correct the path",
+                machine=peer.machine,
+                operation="console.write",
+            ) from error
+        self._reading = asyncio.create_task(self._read(reader), name=f"{peer.machine}: serial")
+        return self._writer
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        with suppress(OSError):
+            while data := await reader.read(_CHUNK):
+                self._heard(data)
+        self._heard(b"")
+
+
 class QemuConsole:
-    """The machine's first serial port; implements `Console`.
+    """The first serial port of a machine whose QEMU keeps a log of it; implements `Console`.
 
     Any number of programs may read; the first to write keeps the port for itself until it closes.
     """
 
-    def __init__(self, monitor: Monitor) -> None:
+    def __init__(self, monitor: Monitor, path: Path, log: Path) -> None:
         self._monitor = monitor
+        self._path = log
         self._log: int | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._lock: Lock | None = None
-        self._writer: asyncio.StreamWriter | None = None
-        self._drain: asyncio.Task[None] | None = None
-        self._writing = asyncio.Lock()
+        self._port = Port(monitor, path, lambda data: None)
 
     async def read(self) -> str:
         """Wait for text not yet read; the first call begins with this start's history, at most a megabyte."""
@@ -43,64 +125,51 @@ class QemuConsole:
         return text
 
     async def write(self, data: str) -> None:
-        async with self._writing:
-            writer = self._writer or await self._open()
-            try:
-                async with asyncio.timeout(WRITE_TIMEOUT):
-                    writer.write(data.encode())
-                    await writer.drain()
-            except TimeoutError as error:
-                raise OperationTimeoutError(
-                    f"the serial port took no more text for {WRITE_TIMEOUT:.0f} s; nothing in it reads",
-                    machine=self._monitor.vm.machine,
-                    operation="console.write",
-                ) from error
-            except OSError as error:
-                raise await self._broken() from error
+        await self._port.write(data)
 
     async def close(self) -> None:
         """Let others write."""
-        if self._writer is not None:
-            self._writer.close()
-            with suppress(OSError):
-                await self._writer.wait_closed()
-        if self._drain is not None:
-            self._drain.cancel()
-            await asyncio.gather(self._drain, return_exceptions=True)
-        if self._lock is not None:
-            self._lock.close()
+        await self._port.close()
         if self._log is not None:
             os.close(self._log)
             self._log = None
 
     def _next_bytes(self) -> bytes:
         if self._log is None:
-            self._log = os.open(self._monitor.vm.folder / "serial.log", os.O_RDONLY | os.O_CLOEXEC)
+            self._log = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
             os.lseek(self._log, max(0, os.fstat(self._log).st_size - HISTORY_BYTES), os.SEEK_SET)
         return os.read(self._log, _CHUNK)
 
-    async def _open(self) -> asyncio.StreamWriter:
-        vm = self._monitor.vm
-        self._lock = self._lock or Lock.take(vm.folder / "serial.lock")
-        if self._lock is None:
-            raise MachineBusyError(
-                "another program writes to its serial console; end that one",
-                machine=vm.machine,
-                operation="console.write",
-            )
-        try:
-            reader, self._writer = await asyncio.open_unix_connection(str(vm.sockets / "serial.sock"))
-        except OSError as error:
-            raise await self._broken() from error
-        self._drain = asyncio.create_task(_discard(reader), name=f"{vm.machine}: serial")
-        return self._writer
 
-    async def _broken(self) -> ConnectionLostError:
-        return await asyncio.to_thread(self._monitor.vm.lost, "console.write")
+class SocketConsole:
+    """A serial port of which there is only the socket; implements `Console`. What nobody was there for is gone."""
 
+    def __init__(self, monitor: Monitor, path: Path) -> None:
+        self._port = Port(monitor, path, self._take)
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._unread = ""
+        self._ended = False
+        self._news = asyncio.Event()
 
-async def _discard(reader: asyncio.StreamReader) -> None:
-    """Empty the socket: QEMU stops the machine's output when it fills up."""
-    with suppress(OSError):
-        while await reader.read(_CHUNK):
-            pass
+    async def read(self) -> str:
+        """Wait for text not yet read, of which the newest megabyte is kept."""
+        await self._port.open()
+        while not self._unread:
+            if self._ended:
+                raise await self._port.broken()
+            self._news.clear()
+            await self._news.wait()
+        text, self._unread = self._unread, ""
+        return text
+
+    async def write(self, data: str) -> None:
+        await self._port.write(data)
+
+    async def close(self) -> None:
+        """Let others have the port."""
+        await self._port.close()
+
+    def _take(self, data: bytes) -> None:
+        self._ended = not data
+        self._unread = (self._unread + self._decoder.decode(data))[-HISTORY_BYTES:]
+        self._news.set()

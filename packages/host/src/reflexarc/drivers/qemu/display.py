@@ -37,7 +37,7 @@ class Display:
     def __init__(self, monitor: Monitor, changed: Changed) -> None:
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._monitor = monitor
-        self._machine = monitor.vm.machine
+        self._machine = monitor.peer.machine
         self._changed = changed
         self._inbox = wire.Inbox(self._machine)
         self._serial = 0

@@ -1,4 +1,4 @@
-"""Lends the capabilities of a QEMU machine, starting it where it doesn't run."""
+"""Lends the capabilities of a QEMU machine: one that is launched where it doesn't run, or one that others run."""
 
 from __future__ import annotations
 
@@ -7,31 +7,59 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from reflexarc.drivers.qemu.attach import Attached, attach
+from reflexarc.drivers.qemu.boot import QemuBoot
 from reflexarc.drivers.qemu.client import Monitor
 from reflexarc.drivers.qemu.config import QemuConfig
-from reflexarc.drivers.qemu.console import QemuConsole
+from reflexarc.drivers.qemu.console import QemuConsole, SocketConsole
+from reflexarc.drivers.qemu.freeze import QemuFreeze
 from reflexarc.drivers.qemu.keyboard import QemuKeyboard
-from reflexarc.drivers.qemu.launch import launch
+from reflexarc.drivers.qemu.launch import Vm, launch
+from reflexarc.drivers.qemu.media import QemuMedia, has_cdrom
+from reflexarc.drivers.qemu.pointer import QemuPointer, has_pointer
 from reflexarc.drivers.qemu.power import QemuPower
 from reflexarc.drivers.qemu.screen import QemuScreen
+from reflexarc.drivers.qemu.snapshot import QemuSnapshot
 from reflexarc.machine.capabilities import Capabilities
 
 
 @asynccontextmanager
 async def open_driver(config: QemuConfig, *, machine: str, state_dir: Path) -> AsyncIterator[Capabilities]:
-    """Attach to the machine that runs in `state_dir`, else start QEMU there with the machine's power off.
+    """Connect to the machine that runs in `state_dir` or at `config.attach`; else start QEMU, with the power off.
 
-    The machine runs on when the context ends; `launch.find(...).stop()` ends it.
-    Raises ConfigError, ConnectError, or MachineBusyError when three programs are attached already.
+    The machine runs on when the context ends; `launch.find(...).stop()` ends one that was started.
+    Raises ConfigError, ConnectError, or MachineBusyError when too many programs are connected already.
     """
-    vm = await asyncio.to_thread(launch, config, machine=machine, state_dir=state_dir)
+    peer: Vm | Attached
+    if config.attach is not None:
+        peer = attach(config, machine=machine, state_dir=state_dir)
+    else:
+        peer = await asyncio.to_thread(launch, config, machine=machine, state_dir=state_dir)
     async with AsyncExitStack() as stack:
-        monitor = await Monitor.connect(vm)
+        monitor = await Monitor.connect(peer)
         stack.push_async_callback(monitor.close)
         screen = QemuScreen(monitor)
         stack.push_async_callback(screen.close)
-        console = QemuConsole(monitor)
-        stack.push_async_callback(console.close)
+        console = _console(monitor, peer)
+        if console is not None:
+            stack.push_async_callback(console.close)
+        boot = QemuBoot(monitor)
+        boot.follow()
+        stack.push_async_callback(boot.close)
         yield Capabilities(
-            power=QemuPower(monitor), screen=screen, keyboard=QemuKeyboard(monitor), console=console
+            power=QemuPower(monitor, boot.use_up),
+            screen=screen,
+            keyboard=QemuKeyboard(monitor),
+            console=console,
+            pointer=QemuPointer(monitor, screen.size) if await has_pointer(monitor) else None,
+            media=QemuMedia(monitor) if await has_cdrom(monitor) else None,
+            boot=boot,
+            snapshot=QemuSnapshot(monitor),
+            freeze=QemuFreeze(monitor),
         )
+
+
+def _console(monitor: Monitor, peer: Vm | Attached) -> QemuConsole | SocketConsole | None:
+    if isinstance(peer, Vm):
+        return QemuConsole(monitor, peer.sockets / "serial.sock", peer.folder / "serial.log")
+    return None if peer.serial is None else SocketConsole(monitor, peer.serial)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from reflexarc.drivers.qemu.client import Monitor
+from reflexarc.drivers.qemu.input import send_input
 from reflexarc.machine.capabilities import KeyEvent
 from reflexarc.machine.keys import KEYS
 
@@ -32,7 +33,7 @@ class QemuKeyboard:
         Unread, a PS/2 keyboard holds 16 bytes, about five letters; what goes beyond is lost in the machine.
         """
         if events:
-            await self._monitor.execute("input-send-event", {"events": [_event(event) for event in events]})
+            await send_input(self._monitor, "keyboard.press", [_event(event) for event in events])
 
 
 def _event(event: KeyEvent) -> dict[str, object]:

@@ -25,9 +25,13 @@ from pathlib import Path
 
 from reflexarc.drivers.qemu import command
 from reflexarc.drivers.qemu.config import QemuConfig
+from reflexarc.drivers.qemu.firmware import uefi
 from reflexarc.errors import ConfigError, ConnectError, ConnectionLostError
 
 START_TIMEOUT = 20.0
+GREETING_TIMEOUT = 10.0
+# What a running machine's boot order was changed to.
+BOOT_FILE = "boot.json"
 TERMINATE_TIMEOUT = 5.0
 REAP_TIMEOUT = 1.0
 # The size of sun_path on macOS, the smaller of the two, less the final NUL and our longest name.
@@ -49,9 +53,12 @@ class Vm:
     arguments: tuple[str, ...]
 
     @property
-    def pushes(self) -> bool:
-        """Whether it was started with the D-Bus display."""
-        return "dbus,p2p=yes" in self.arguments
+    def monitors(self) -> tuple[Path, ...]:
+        return tuple(self.sockets / f"qmp-{number}.sock" for number in range(command.MONITORS))
+
+    @property
+    def greeting_timeout(self) -> float:
+        return GREETING_TIMEOUT
 
     @property
     def log(self) -> Path:
@@ -89,6 +96,14 @@ class Vm:
             operation=operation,
         )
 
+    def unreachable(self, why: str) -> ConnectError:
+        """The error for this QEMU when it didn't let anybody in."""
+        return ConnectError(
+            f"QEMU (process {self.pid}) can't be reached ({why}); is it stopped or hanging? "
+            f"its log is {self.log}; end that process to start afresh",
+            machine=self.machine,
+        )
+
 
 def launch(config: QemuConfig, *, machine: str, state_dir: Path) -> Vm:
     """Return the machine running in `state_dir`, starting it with the power off where there is none.
@@ -120,18 +135,19 @@ def find(machine: str, state_dir: Path) -> Vm | None:
 
 
 def _compare(running: Vm, config: QemuConfig) -> None:
-    wanted = command.arguments(
-        config,
-        machine=running.machine,
-        folder=running.folder,
-        sockets=running.sockets,
-        accel=running.accel,
-    )
+    wanted = _arguments(config, running.machine, running.folder, running.sockets, running.accel)
     if tuple(wanted) != running.arguments:
         _log.warning(
             "%s: runs with other settings than its inventory entry has now; they count from the next start",
             running.machine,
         )
+
+
+def _arguments(config: QemuConfig, machine: str, folder: Path, sockets: Path, accel: str) -> list[str]:
+    firmware = None if config.firmware == "bios" else uefi(config.firmware, machine=machine, folder=folder)
+    return command.arguments(
+        config, machine=machine, folder=folder, sockets=sockets, accel=accel, firmware=firmware
+    )
 
 
 def _private(state_dir: Path) -> Path:
@@ -186,7 +202,7 @@ def _running(machine: str, folder: Path) -> Vm | None:
 def _start(config: QemuConfig, machine: str, folder: Path) -> Vm:
     accel = command.accelerator(config)
     sockets = _socket_folder(folder)
-    parts = command.arguments(config, machine=machine, folder=folder, sockets=sockets, accel=accel)
+    parts = _arguments(config, machine, folder, sockets, accel)
     _clear(folder, sockets)
     kept = {"sockets": str(sockets), "accel": accel, "arguments": parts}
     (folder / "vm.json").write_text(json.dumps(kept, indent=1))
@@ -229,7 +245,8 @@ def _remembered(folder: Path) -> Path | None:
 
 
 def _clear(folder: Path, sockets: Path) -> None:
-    (folder / "qemu.pid").unlink(missing_ok=True)
+    for name in ("qemu.pid", BOOT_FILE):
+        (folder / name).unlink(missing_ok=True)
     for path in (*sockets.glob("*.sock"), *folder.glob("shot-*.ppm")):
         path.unlink(missing_ok=True)
     with suppress(FileNotFoundError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 
 from reflexarc.drivers.qemu.client import Monitor
 from reflexarc.errors import OperationRejectedError, OperationTimeoutError
@@ -12,34 +13,38 @@ from reflexarc.machine.capabilities import PowerState
 EFFECT_TIMEOUT = 10.0
 PRESS_INTERVAL = 5.0
 
-_OFF = frozenset({"prelaunch", "shutdown"})
+RUNNING = "running"
+OFF = frozenset({"prelaunch", "shutdown"})
+PAUSED = frozenset({"paused", "restore-vm"})
 
 
 async def power_state(monitor: Monitor) -> PowerState:
     """Ask QEMU whether the machine is on."""
-    return PowerState.OFF if await _status(monitor) in _OFF else PowerState.ON
+    return PowerState.OFF if await status(monitor) in OFF else PowerState.ON
 
 
-async def _status(monitor: Monitor) -> str:
+async def status(monitor: Monitor) -> str:
+    """What QEMU calls the machine's state. Source: QEMU, qapi/run-state.json, RunState."""
     answer = await monitor.execute("query-status")
     return str(answer.get("status", "")) if isinstance(answer, dict) else ""
 
 
 class QemuPower:
-    """The machine's power and reset button; implements `Power`."""
+    """The machine's power and reset button; implements `Power`. `starting` is awaited before each new start."""
 
-    def __init__(self, monitor: Monitor) -> None:
+    def __init__(self, monitor: Monitor, starting: Callable[[], Awaitable[None]]) -> None:
         self._monitor = monitor
+        self._starting = starting
 
     async def state(self) -> PowerState:
         return await power_state(self._monitor)
 
     async def on(self) -> None:
-        status = await _status(self._monitor)
-        if status not in _OFF:
+        present = await status(self._monitor)
+        if present not in OFF:
             return
-        if status == "shutdown":
-            await self._reset("power.on")
+        if present == "shutdown":
+            await press_reset(self._monitor, "power.on")
         await self._monitor.execute("cont")
         await self._verify(PowerState.ON, "power.on")
 
@@ -51,8 +56,9 @@ class QemuPower:
         """
         if await self.state() is PowerState.OFF:
             return
+        await self._starting()
         await self._monitor.execute("stop")
-        await self._reset("power.off")
+        await press_reset(self._monitor, "power.off")
         await self._verify(PowerState.OFF, "power.off")
 
     async def shutdown(self, timeout: float) -> None:
@@ -67,27 +73,27 @@ class QemuPower:
                 await _raised(changed, min(left, PRESS_INTERVAL))
 
     async def reset(self) -> None:
-        """Press the reset button; raises OperationRejectedError on a machine that is off."""
-        if await self.state() is PowerState.OFF:
+        """Press the reset button; a frozen machine goes on with it.
+
+        Raises OperationRejectedError on a machine that is off.
+        """
+        before = await status(self._monitor)
+        if before in OFF:
             raise OperationRejectedError(
                 "it is off and can't be reset; switch it on",
-                machine=self._monitor.vm.machine,
+                machine=self._monitor.peer.machine,
                 operation="power.reset",
                 code="off",
             )
-        await self._reset("power.reset")
+        await self._starting()
+        await press_reset(self._monitor, "power.reset")
+        if before in PAUSED:
+            await self._monitor.execute("cont")
+            await self._verify(PowerState.ON, "power.reset")
 
     async def cycle(self) -> None:
         await self.off()
         await self.on()
-
-    async def _reset(self, operation: str) -> None:
-        with self._monitor.watching("RESET") as done:
-            await self._monitor.execute("system_reset")
-            if not await _raised(done, EFFECT_TIMEOUT):
-                raise self._unfollowed(operation, f"QEMU reported no reset in {EFFECT_TIMEOUT:.0f} s")
-        if self._monitor.lost:
-            raise self._monitor.lost
 
     async def _verify(self, wanted: PowerState, operation: str) -> None:
         deadline = time.monotonic() + EFFECT_TIMEOUT
@@ -97,9 +103,23 @@ class QemuPower:
             await asyncio.sleep(0.005)
 
     def _unfollowed(self, operation: str, problem: str) -> OperationTimeoutError:
-        return OperationTimeoutError(
-            f"{problem}; look at its screen", machine=self._monitor.vm.machine, operation=operation
-        )
+        return _unfollowed(self._monitor, operation, problem)
+
+
+async def press_reset(monitor: Monitor, operation: str) -> None:
+    """Reset the machine and return when QEMU reports it; one that doesn't run is switched off by it."""
+    with monitor.watching("RESET") as done:
+        await monitor.execute("system_reset")
+        if not await _raised(done, EFFECT_TIMEOUT):
+            raise _unfollowed(monitor, operation, f"QEMU reported no reset in {EFFECT_TIMEOUT:.0f} s")
+    if monitor.lost:
+        raise monitor.lost
+
+
+def _unfollowed(monitor: Monitor, operation: str, problem: str) -> OperationTimeoutError:
+    return OperationTimeoutError(
+        f"{problem}; look at its screen", machine=monitor.peer.machine, operation=operation
+    )
 
 
 async def _raised(flag: asyncio.Event, timeout: float) -> bool:

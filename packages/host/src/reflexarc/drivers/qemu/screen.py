@@ -41,7 +41,7 @@ class QemuScreen:
         self._picture = Picture()
         self._tracker = Tracker(self._picture)
         self._powered = True
-        self._pushes = monitor.vm.pushes
+        self._pushes = False
         self._source = "screendump, on demand"
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -71,6 +71,13 @@ class QemuScreen:
     def source(self) -> str:
         return self._source
 
+    async def size(self) -> tuple[int, int]:
+        """Width and height of the present picture."""
+        if self._viewers and self._picture.size:
+            return self._picture.size
+        pixels = await screendump(self._monitor)
+        return pixels.shape[1], pixels.shape[0]
+
     async def close(self) -> None:
         """Stop watching."""
         if self._timer is not None:
@@ -80,7 +87,7 @@ class QemuScreen:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _spawn(self, work: Coroutine[object, object, None], name: str) -> None:
-        task = asyncio.create_task(work, name=f"{self._monitor.vm.machine}: {name}")
+        task = asyncio.create_task(work, name=f"{self._monitor.peer.machine}: {name}")
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
@@ -94,19 +101,19 @@ class QemuScreen:
         """Note the power at every event about it; the flag goes up, too, when the connection is lost."""
         with self._monitor.watching("SHUTDOWN", "STOP", "RESUME", "RESET") as flag:
             self._powered = await power_state(self._monitor) is PowerState.ON
+            self._pushes = await _offers_push(self._monitor)
             await self._check()
             self._spawn(self._watch(), "display")
             while True:
                 await flag.wait()
                 flag.clear()
-                powered = await power_state(self._monitor) is PowerState.ON
-                if powered != self._powered:
-                    self._powered = powered
-                    self._check_in(0)
+                # Whatever stops and continues a machine, going back to a saved state too, may change its picture.
+                self._powered = await power_state(self._monitor) is PowerState.ON
+                self._check_in(0)
 
     async def _watch(self) -> None:
         while True:
-            lock = Lock.take(self._monitor.vm.folder / "display.lock") if self._pushes else None
+            lock = Lock.take(self._monitor.peer.folder / "display.lock") if self._pushes else None
             if lock is None:
                 await self._poll()
                 continue
@@ -180,3 +187,8 @@ class QemuScreen:
         if outcome.changed or self._powered != self._picture.signal:
             self._picture.publish(signal=self._powered)
         self._act(Outcome(changed=False, check=outcome.check))
+
+
+async def _offers_push(monitor: Monitor) -> bool:
+    options = await monitor.execute("query-display-options")
+    return isinstance(options, dict) and options.get("type") == "dbus" and options.get("p2p") is True

@@ -23,14 +23,14 @@ async def screendump(monitor: Monitor) -> Pixels:
 
     Raises PeerProtocolError when QEMU's file is no picture of at most 64 megapixels.
     """
-    path = monitor.vm.folder / f"shot-{os.getpid()}-{next(_serials)}.ppm"
+    path = monitor.peer.folder / f"shot-{os.getpid()}-{next(_serials)}.ppm"
     try:
         await monitor.execute("screendump", {"filename": str(path)})
         data = _content(path)
         return parse_ppm(data)
     except (OSError, ValueError) as error:
         raise PeerProtocolError(
-            f"QEMU's screendump can't be used: {error}", machine=monitor.vm.machine, operation="screendump"
+            f"QEMU's screendump can't be used: {error}", machine=monitor.peer.machine, operation="screendump"
         ) from error
     finally:
         path.unlink(missing_ok=True)

@@ -8,6 +8,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from reflexarc.drivers.replay.config import ReplayConfig
+from reflexarc.drivers.replay.devices import (
+    ReplayBoot,
+    ReplayFreeze,
+    ReplayMedia,
+    ReplayPointer,
+    ReplaySnapshot,
+)
 from reflexarc.drivers.replay.player import Player, Sent
 from reflexarc.drivers.replay.recording import load
 from reflexarc.drivers.replay.script import Entry, Fault, ReplayScript
@@ -28,6 +35,11 @@ class ReplayCapabilities(Capabilities):
             screen=ReplayScreen(player),
             keyboard=ReplayKeyboard(player),
             console=ReplayConsole(player),
+            pointer=ReplayPointer(player),
+            media=ReplayMedia(player),
+            boot=ReplayBoot(player),
+            snapshot=ReplaySnapshot(player),
+            freeze=ReplayFreeze(player),
         )
         object.__setattr__(self, "sent", player.sent)
         object.__setattr__(self, "_player", player)
@@ -107,6 +119,7 @@ class ReplayPower:
             player.note(operation)
             raise player.unfollowed(operation)
         if effective:
+            player.freeze(False)
             for state in states:
                 player.play(Entry(power=state))
             player.receive(operation)
@@ -155,6 +168,7 @@ class ReplayKeyboard:
         fault = self._player.fault("keyboard.send")
         if fault is Fault.HANG:
             raise self._player.unfollowed("keyboard.send")
+        self._player.require_running("keyboard.press")
         for event in events:
             self._player.receive("key.down" if event.down else "key.up", event.key)
         if fault is Fault.LOSE_AFTER:

@@ -27,8 +27,8 @@ from reflexarc.machine.frame import MAX_PIXELS, Frame, Pixels, pixels_of
 class Sent:
     """One thing that the machine was sent.
 
-    at: `time.monotonic()`. operation: `key.down`, `key.up`, `console.write` or a power operation.
-    detail: the key, or the text.
+    at: `time.monotonic()`. operation: `key.down`, `key.up`, `console.write`, those of `devices.py` or a power
+    operation. detail: the key, the text, or what else belongs to it.
     """
 
     at: float
@@ -36,8 +36,19 @@ class Sent:
     detail: str = ""
 
 
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """What a machine can go back to."""
+
+    pixels: Pixels | None
+    attached: bool
+
+
 class Player:
-    """The machine. `frame` is None before the first picture; `unread` is what its console said since last read."""
+    """The machine. `frame` is None before the first picture; `unread` is what its console said since last read.
+
+    starts: how often it was switched on or reset. frozen: it plays nothing.
+    """
 
     def __init__(self, script: ReplayScript, machine: str) -> None:
         self.machine = machine
@@ -45,6 +56,8 @@ class Player:
         self.power = script.power
         self.frame: Frame | None = None
         self.unread = ""
+        self.starts = 0
+        self.frozen = False
         self._script = script
         self._pixels: Pixels | None = None
         self._attached = True
@@ -66,6 +79,7 @@ class Player:
     def play(self, entry: Entry) -> None:
         """Let an entry happen now, whatever its time."""
         if entry.power is not None:
+            self.starts += entry.power is PowerState.ON
             self.power = entry.power
         if entry.signal is not None:
             self._attached = entry.signal
@@ -74,18 +88,51 @@ class Player:
         if entry.frame is not None:
             self._pixels = self._load(entry.frame)
         self._show()
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._tell()
+
+    def freeze(self, frozen: bool) -> None:
+        """Stop playing, or go on where it stopped."""
+        if frozen and not self.frozen:
+            self.catch_up()
+            self._played = self._now()
+        elif self.frozen and not frozen and self._script.speed > 0:
+            self._started = time.monotonic() - self._played / self._script.speed
+        self.frozen = frozen
+        self._tell()
+
+    def require_running(self, operation: str) -> None:
+        """Raise OperationRejectedError, with the code `not running`, while the machine is frozen."""
+        if self.frozen:
+            raise OperationRejectedError(
+                "it takes no input while it is frozen; thaw it",
+                machine=self.machine,
+                operation=operation,
+                code="not running",
+            )
+
+    def present(self) -> Saved:
+        """What the machine shows, to go back to."""
+        return Saved(self._pixels, self._attached)
+
+    def go_back(self, saved: Saved) -> None:
+        """Show what was shown then; the machine is on."""
+        self.power = PowerState.ON
+        self._pixels, self._attached = saved.pixels, saved.attached
+        self._show()
+        self._tell()
 
     def catch_up(self) -> None:
-        """Play what is due by the clock; at speed 0 nothing ever is."""
-        if self._script.speed > 0:
+        """Play what is due by the clock; at speed 0, and while the machine is frozen, nothing ever is."""
+        if self._script.speed > 0 and not self.frozen:
             now = self._now()
             while self._due and self._due[0][0] <= now:
                 self._play_next()
 
     async def advance(self) -> None:
         """Wait until something happens; at speed 0 the next entry does at once."""
+        if self.frozen:
+            await self._changed.wait()
+            return
         if self._due and self._script.speed == 0:
             self._play_next()
             await asyncio.sleep(0)
@@ -112,7 +159,7 @@ class Player:
             now = self._now()
             for entry in reaction.entries:
                 self._schedule(now + entry.at, entry)
-        if self._script.speed == 0 and self._due:
+        if self._script.speed == 0 and self._due and not self.frozen:
             self._play_next()
         self.catch_up()
         return reaction is not None
@@ -164,6 +211,10 @@ class Player:
             _frozen(np.zeros((400, 720), np.uint32)) if self._pixels is None else self._pixels
         )
 
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
     def _show(self) -> None:
         """Make a new frame where the picture or the signal differs from the present one."""
         if self._pixels is None:
@@ -187,7 +238,7 @@ class Player:
 
     def _now(self) -> float:
         """Seconds played so far."""
-        if self._script.speed == 0:
+        if self._script.speed == 0 or self.frozen:
             return self._played
         if self._started is None:
             self._started = time.monotonic()

@@ -1,0 +1,84 @@
+"""The pointer as callers get it: guarded, with clicks and drags; drivers only move it and press buttons."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from reflexarc.errors import ConfigError
+from reflexarc.machine.capabilities import Button, Pointer
+from reflexarc.machine.guard import Guard
+
+# Toolkits and firmware poll the pointer; what is shorter may never be seen.
+HOLD = 0.05
+DOUBLE_CLICK_GAP = 0.08
+DRAG_STEPS = 12
+DRAG_STEP = 0.015
+
+
+class GuardedPointer:
+    """The pointer of one machine; x and y are pixels of the present frame. Buttons go by name or by `Button`.
+
+    Raises ConfigError for a button that doesn't exist; nothing was sent then.
+    """
+
+    def __init__(self, pointer: Pointer, guard: Guard) -> None:
+        self._pointer = pointer
+        self._guard = guard
+
+    async def move(self, x: int, y: int) -> None:
+        self._guard.check("pointer.move", x=x, y=y)
+        await self._pointer.move(x, y)
+
+    async def click(self, x: int, y: int, button: Button | str = Button.LEFT) -> None:
+        """Move there and click."""
+        await self._click(x, y, button, times=1)
+
+    async def double_click(self, x: int, y: int, button: Button | str = Button.LEFT) -> None:
+        """Move there and click twice, as fast as toolkits want it."""
+        await self._click(x, y, button, times=2)
+
+    async def drag(self, x: int, y: int, to_x: int, to_y: int, button: Button | str = Button.LEFT) -> None:
+        """Press at (x, y), move to (to_x, to_y) in steps, let go there."""
+        pressed = _button(button)
+        self._guard.check("pointer.drag", x=x, y=y, to_x=to_x, to_y=to_y, button=str(pressed))
+        await self._pointer.move(x, y)
+        async with self._held(pressed):
+            await asyncio.sleep(HOLD)
+            for step in range(1, DRAG_STEPS + 1):
+                await self._pointer.move(
+                    x + (to_x - x) * step // DRAG_STEPS, y + (to_y - y) * step // DRAG_STEPS
+                )
+                await asyncio.sleep(DRAG_STEP)
+
+    async def scroll(self, dx: int = 0, dy: int = 0) -> None:
+        """Turn the wheel by lines, to the right and down where positive."""
+        self._guard.check("pointer.scroll", dx=dx, dy=dy)
+        await self._pointer.scroll(dx, dy)
+
+    async def _click(self, x: int, y: int, button: Button | str, *, times: int) -> None:
+        pressed = _button(button)
+        self._guard.check("pointer.click", x=x, y=y, button=str(pressed), times=times)
+        await self._pointer.move(x, y)
+        for number in range(times):
+            if number:
+                await asyncio.sleep(DOUBLE_CLICK_GAP)
+            async with self._held(pressed):
+                await asyncio.sleep(HOLD)
+
+    @asynccontextmanager
+    async def _held(self, button: Button) -> AsyncIterator[None]:
+        """Hold the button; it is let go whatever ends the context, a cancellation too."""
+        try:
+            await self._pointer.button(button, True)
+            yield
+        finally:
+            await self._pointer.button(button, False)
+
+
+def _button(name: Button | str) -> Button:
+    try:
+        return Button(name)
+    except ValueError:
+        raise ConfigError(f"a button is one of {', '.join(Button)}, not {name!r}") from None
