@@ -42,6 +42,7 @@ ExecStart=/usr/local/bin/tell-screen
 _FILES = {
     "etc/hostname": "lab\n",
     "etc/fstab": "",
+    "etc/latin": "Zürich, Straße, façade, señor, Ærø, 20 °C, ±½ µm, «naïve» ¿qué?\n",
     "etc/machine-id": "0123456789abcdef0123456789abcdef\n",
     "etc/default/locale": "LANG=C.UTF-8\n",
     "usr/local/bin/tell-screen": _TELLER,
@@ -77,6 +78,12 @@ def initramfs(folder: Path) -> Path:
         wants = root / f"etc/systemd/system/{unit}.wants"
         wants.mkdir(parents=True, exist_ok=True)
         (wants / "tell-screen.service").symlink_to("../tell-screen.service")
+    # What the scripts of the packages systemd and base-files would have done.
+    getty = root / "etc/systemd/system/getty.target.wants/getty@tty1.service"
+    getty.parent.mkdir(parents=True)
+    getty.symlink_to("/usr/lib/systemd/system/getty@.service")
+    shutil.rmtree(root / "var/run", ignore_errors=True)
+    (root / "var/run").symlink_to("/run")
     (root / "init").symlink_to("usr/lib/systemd/systemd")
     if not (root / "usr/bin/sh").exists():
         (root / "usr/bin/sh").symlink_to("dash")
@@ -130,7 +137,8 @@ def _beside(source: Path, folder: str) -> list[str]:
 
 def _accounts(root: Path) -> None:
     for name in ("passwd", "group"):
-        shutil.copy(root / f"usr/share/base-passwd/{name}.master", root / "etc" / name)
+        master = (root / f"usr/share/base-passwd/{name}.master").read_text()
+        (root / "etc" / name).write_text(master.replace("root:*:0:0:", "root:x:0:0:"))
     made = subprocess.run(["openssl", "passwd", "-6", "root"], capture_output=True, text=True, check=True)
     (root / "etc/shadow").write_text(f"root:{made.stdout.strip()}:20000:0:99999:7:::\n")
     with (root / "etc/group").open("a") as group:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from guests.vm import PATIENCE, Machine
+from guests.vm import PATIENCE, Machine, same
 
 SCREENS = Path(__file__).parents[1] / "tests" / "screens"
 Truth = Callable[[Machine], list[str]]
@@ -52,7 +52,6 @@ class Recorder:
         deadline = time.monotonic() + patience
         while not re.search(pattern, text := "\n".join(truth(machine)), re.MULTILINE):
             if time.monotonic() > deadline:
-                machine.picture().save("/tmp/recorder-failed.png")
                 raise TimeoutError(f"the screen never said {pattern!r}:\n{text}")
             time.sleep(0.2)
 
@@ -67,7 +66,7 @@ class Recorder:
         """As `keep`, where the guest itself must run to tell its text: the picture must stand still meanwhile."""
         for _ in range(20):
             before, lines, after = machine.picture(), truth(machine), machine.picture()
-            if before.tobytes() == after.tobytes():
+            if same(before, after):
                 self._write(name, phase, before, lines)
                 return
         raise TimeoutError(f"{name}: the picture never stood still")

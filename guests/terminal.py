@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_TOKEN = re.compile(r"\x1b\[([0-9;=?]*)([@-~])|\x1b[()][0-~]|\x1b.|([\x00-\x1f])|([^\x00-\x1f\x1b]+)", re.DOTALL)
+_TOKEN = re.compile(
+    r"\x1b\[([0-9;=?]*)([@-~])|\x1b[()][0-~]|\x1b.|([\x00-\x1f])|([^\x00-\x1f\x1b]+)", re.DOTALL
+)
 
 
 class Terminal:

@@ -10,6 +10,7 @@ from guests.vm import Machine
 
 _CONTROL_PICTURES = " ☺☻♥♦♣♠•◘○◙♂♀♪♫☼►◄↕‼¶§▬↨↑↓→←∟↔▲▼"
 _PAGE_437 = _CONTROL_PICTURES + bytes(range(32, 127)).decode() + "⌂" + bytes(range(128, 256)).decode("cp437")
+_LIGHT = str.maketrans("┏━┓┃┗┛", "┌─┐│└┘")
 _CRTC = 0x3D4
 _TEXT_MEMORY = 0xB8000
 _TEXT_MEMORY_SIZE = 0x8000
@@ -46,11 +47,11 @@ def _port(machine: Machine, port: int) -> int:
     return int(machine.monitor(f"i /b {port:#x}").split("=")[1], 16)
 
 
-def mirror(machine: Machine, columns: int, rows: int) -> list[str]:
-    """The lines of a console that firmware or GRUB also shows on the first serial line."""
+def mirror(machine: Machine, columns: int, rows: int, encoding: str = "utf-8") -> list[str]:
+    """The lines of a console that firmware or GRUB also shows on the first serial line; rules as light ones."""
     terminal = Terminal(columns, rows)
-    terminal.feed(machine.serial().decode("utf-8", errors="replace"))
-    return terminal.lines
+    terminal.feed(machine.serial().decode(encoding, errors="replace"))
+    return [line.translate(_LIGHT) for line in terminal.lines]
 
 
 def vcs(machine: Machine) -> list[str]:

@@ -46,15 +46,7 @@ class Machine:
             *self._options,
         ]  # fmt: skip
         self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        self._qmp = socket.socket(socket.AF_UNIX)
-        self._qmp.settimeout(60)
-        deadline = time.monotonic() + 30
-        while not path.exists():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                _, said = self._process.communicate(timeout=5)
-                raise RuntimeError(f"QEMU did not start: {said.decode(errors='replace')}")
-            time.sleep(0.05)
-        self._qmp.connect(str(path))
+        self._qmp = self._connect(path)
         self._answer("QMP")
         self.execute("qmp_capabilities")
         return self
@@ -65,6 +57,24 @@ class Machine:
         self._process.kill()
         self._process.communicate()
         self._qmp.close()
+
+    def _connect(self, path: Path) -> socket.socket:
+        """Connect to the monitor as soon as it listens."""
+        deadline = time.monotonic() + 30
+        while True:
+            qmp = socket.socket(socket.AF_UNIX)
+            qmp.settimeout(60)
+            try:
+                qmp.connect(str(path))
+            except (FileNotFoundError, ConnectionRefusedError):
+                qmp.close()
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    self._process.kill()
+                    _, said = self._process.communicate()
+                    raise RuntimeError(f"QEMU did not start: {said.decode(errors='replace')}") from None
+                time.sleep(0.05)
+            else:
+                return qmp
 
     def execute(self, command: str, **arguments: object) -> object:
         """Run a QMP command and return what it returns."""
@@ -120,6 +130,12 @@ class Machine:
         path = self.folder / "serial"
         return path.read_bytes() if path.exists() else b""
 
+    def tell(self, line: str) -> None:
+        """Send a line over the second serial line."""
+        with socket.socket(socket.AF_UNIX) as console:
+            console.connect(str(self.folder / "console"))
+            console.sendall(line.encode() + b"\n")
+
     def until_serial(self, pattern: str, *, patience: float = PATIENCE) -> None:
         """Wait until the first serial line said something that matches."""
         deadline = time.monotonic() + patience
@@ -145,12 +161,12 @@ class Machine:
                 raise TimeoutError("the picture never stood still")
             time.sleep(_PAUSE)
             now = self.picture()
-            if not _same(before, now):
+            if not same(before, now):
                 before, since = now, time.monotonic()
         return before
 
 
-def _same(before: Image.Image, after: Image.Image) -> bool:
+def same(before: Image.Image, after: Image.Image) -> bool:
     """Tell whether two pictures differ by no more than a blinking cursor."""
     if before.size != after.size:
         return False

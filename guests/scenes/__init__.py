@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from guests.record import Recorder
-from guests.scenes import bios, uefi
+from guests.scenes import bios, installer, linux, uefi
 
 SCENES: dict[str, Callable[[Recorder], None]] = {
-    function.__name__: function
-    for module in (bios, uefi)
-    for function in module.SCENES
+    function.__name__: function for module in (bios, uefi, linux, installer) for function in module.SCENES
 }

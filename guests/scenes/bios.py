@@ -102,7 +102,7 @@ def grub_graphical(recorder: Recorder) -> None:
             recorder.keep(machine, f"grub_graphical_edit_{mode}", "grub_edit", truth)
             machine.keys("esc", "c")
             machine.until_serial("grub> ")
-            machine.type("ls\n")
+            machine.type("ls (cd)/boot/grub\n")
             machine.until_still()
             recorder.keep(machine, f"grub_graphical_command_line_{mode}", "grub_cmdline", truth)
 
@@ -124,7 +124,9 @@ def isolinux(recorder: Recorder) -> None:
                 recorder.until(machine, vga, "Booting from DVD/CD")
                 machine.until_still(seconds=4)
                 recorder.keep(machine, "isolinux_vesa_menu", "grub_menu")
-    cdrom = media.isolinux_cdrom(recorder.folder(), "PROMPT 1\nTIMEOUT 0\nLABEL linux\nKERNEL linux\n", (), {})
+    cdrom = media.isolinux_cdrom(
+        recorder.folder(), "PROMPT 1\nTIMEOUT 0\nLABEL linux\nKERNEL linux\n", (), {}
+    )
     with recorder.machine("-cdrom", str(cdrom)) as machine:
         recorder.until(machine, vga, "^boot:")
         recorder.keep(machine, "isolinux_prompt", "grub_cmdline", vga)

@@ -6,6 +6,7 @@ that of the serial line with the arrows that the firmware draws put back.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 
@@ -93,8 +94,8 @@ def _console(columns: int, rows: int) -> Truth:
 
 
 def _lines(machine: Machine, columns: int, rows: int) -> list[str]:
-    lines = mirror(machine, columns, rows)
-    return [line.replace("^v=", "↑↓=") for line in lines]
+    lines = mirror(machine, columns, rows, encoding="cp437")
+    return [re.sub(r"^(│?)>(?= \w)", r"\1►", line.replace("^v=", "↑↓=")) for line in lines]
 
 
 SCENES = (firmware, splash, network, systemd_boot, grub)

@@ -22,6 +22,7 @@ _COMMANDS = {
     "key": "press a key or a chord",
     "type": "type a text",
     "power": "ask or change the power",
+    "phases": "list phases, explain a frame, try the recognisers on labelled screens",
     "demo": "build a small machine and drive it from power-on to a shell",
 }
 _MODULES = {
@@ -33,6 +34,7 @@ _MODULES = {
     "key": "control",
     "type": "control",
     "power": "control",
+    "phases": "phases",
     "demo": "demo",
 }
 _FUNCTIONS = {"type": "type_text", "run": "run_playbook"}
