@@ -24,6 +24,7 @@ CONSOLE_FONTS = Path("/usr/share/consolefonts")
 # The code sets of console-setup, the richest first: each adds what those before it lack.
 CODE_SETS = ("Uni2", "Lat15", "Uni3", "Uni1", "Lat2", "Lat7", "FullCyrSlav", "FullGreek", "Vietnamese")
 CONTROL_PICTURES = "\x00☺☻♥♦♣♠•◘○◙♂♀♪♫☼►◄↕‼¶§▬↨↑↓→←∟↔▲▼"
+FEW = 5  # glyphs of ASCII in which the code sets of one design may differ
 # First glyph rows of a capital A in the ROM's three fonts; the font starts 65 glyphs before.
 ROM_LETTER_A = {
     16: bytes.fromhex("000010386cc6c6fec6c6c6c600000000"),
@@ -75,15 +76,32 @@ def psf(data: bytes) -> Glyphs:
     return glyphs
 
 
-def console_font(face: str, code_sets: tuple[str, ...] = CODE_SETS) -> Glyphs:
-    """Merge the code sets of one face of console-setup."""
-    merged: Glyphs = {}
+def console_fonts(
+    name: str, face: str, code_sets: tuple[str, ...] = CODE_SETS
+) -> Iterator[tuple[str, Glyphs]]:
+    """One face of console-setup, its code sets merged.
+
+    A code set that draws ASCII in another way than those before it is a font of its own.
+    """
+    kinds: list[Glyphs] = []
     for code_set in code_sets:
         path = CONSOLE_FONTS / f"{code_set}-{face}.psf.gz"
-        if code_set == code_sets[0] or path.is_file():
-            for code, cell in psf(gzip.decompress(package_file(path, "console-setup-linux"))).items():
-                merged.setdefault(code, cell)
-    return merged
+        if code_set != code_sets[0] and not path.is_file():
+            continue
+        glyphs = psf(gzip.decompress(package_file(path, "console-setup-linux")))
+        alike = next((kind for kind in kinds if ascii_alike(kind, glyphs)), None)
+        if alike is None:
+            kinds.append(dict(glyphs))
+            continue
+        for code, cell in glyphs.items():
+            alike.setdefault(code, cell)
+    for number, kind in enumerate(kinds):
+        yield (f"{name}{number + 1}" if number else name), kind
+
+
+def ascii_alike(one: Glyphs, other: Glyphs) -> bool:
+    """Tell whether two fonts draw nearly all of ASCII alike."""
+    return sum(one.get(code) != other.get(code) for code in range(0x21, 0x7F)) <= FEW
 
 
 def unifont(digits: int) -> Glyphs:
@@ -140,9 +158,9 @@ def fonts() -> Iterator[tuple[str, Glyphs]]:
         ("8x16-bold", "TerminusBold16"),
         ("8x16-boldvga", "TerminusBoldVGA16"),
     ):
-        yield name, console_font(face)
+        yield from console_fonts(name, face)
     # Public domain, and the one font here whose f and v are those of the kernel's framebuffer console.
-    yield "8x16-classic", console_font("GohaClassic16", ("Ethiopian",))
+    yield from console_fonts("8x16-classic", "GohaClassic16", ("Ethiopian",))
     yield "8x16-uni", unifont(32)
     yield "8x19-efi", efi_font()
     for name, face in (
@@ -155,7 +173,7 @@ def fonts() -> Iterator[tuple[str, Glyphs]]:
         ("16x32-light", "Terminus32x16"),
         ("16x32-vga", "VGA32x16"),
     ):
-        yield name, console_font(face)
+        yield from console_fonts(name, face)
 
 
 def wanted(code: int) -> bool:

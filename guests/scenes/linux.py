@@ -57,7 +57,7 @@ _SIZES = {"1280x1024": "8x16", "1024x768": "8x14", "800x600": "8x8", "1920x1080"
 
 
 def kernel_and_systemd(recorder: Recorder) -> None:
-    with recorder.machine(*_boot("console=tty0", _system())) as machine:
+    with recorder.machine(*_boot("console=tty0", _system()), *_disk(recorder)) as machine:
         recorder.until(machine, vga, r"\] .*\n.*\] .*\n.*\] ")
         recorder.keep(machine, "linux_kernel_start", "booting", vga)
         recorder.until(machine, vga, "Unpacking initramfs|Run /init")
@@ -83,10 +83,10 @@ def _in_the_shell(recorder: Recorder, machine: Machine) -> None:
     machine.type("clear; dmesg | tail -n 40\n")
     machine.until_still()
     recorder.keep(machine, "shell_dmesg", "shell_prompt", vga)
-    machine.type("clear; ls --color=always /usr/bin | head -n 300 | column\n")
+    machine.type("clear; ls -C -w 78 --color=always /usr/bin | head -n 60\n")
     machine.until_still()
     recorder.keep(machine, "shell_listing", "shell_prompt", vga)
-    machine.type("clear; less /etc/services\n")
+    machine.type("clear; more /etc/login.defs\n")
     machine.until_still()
     recorder.keep(machine, "pager", None, vga)
     machine.type("q")
@@ -171,7 +171,7 @@ def text_fonts(recorder: Recorder) -> None:
         _log_in(machine)
         for name in ("8x8", "8x14", "8x16_fixed"):
             machine.type(
-                f"setfont {_FONTS[name]}; clear; ls /usr/lib | head -n 60 | column; cat /etc/latin\n"
+                f"setfont {_FONTS[name]}; clear; ls -C -w 78 /usr/bin | head -n 16; cat /etc/latin\n"
             )
             machine.until_still()
             recorder.keep_answered(machine, f"text_{name}", "shell_prompt", vcs)
@@ -186,7 +186,7 @@ def framebuffers(recorder: Recorder) -> None:
         with recorder.machine(*media.uefi(folder), *display, *system, folder=folder) as machine:
             _log_in(machine)
             for name, font in _FONTS.items() if size == "1280x1024" else [(first, _FONTS[first])]:
-                machine.type(f"setfont {font}; clear; ls /usr/lib | column; cat /etc/latin\n")
+                machine.type(f"setfont {font}; clear; ls -C -w 78 /usr/bin | head -n 20; cat /etc/latin\n")
                 machine.until_still()
                 recorder.keep_answered(machine, f"framebuffer_{size}_{name}", "shell_prompt", vcs)
             if size == "1280x1024":

@@ -1,13 +1,14 @@
 """Trying the recognisers and the reader on a folder of labelled screens.
 
 The folder has `phases.json`, {name: phase} for NAME.png, or `index.jsonl`, one {"file": ..., "phase": ...} a line.
-A phase of null says that none fits. Where NAME.txt lies beside NAME.png it is the true text of the screen.
+A phase of null says that none fits. Where NAME.txt lies beside NAME.png it is the true text of the screen, unless
+it is empty.
 """
 
 from __future__ import annotations
 
 import json
-import textwrap
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -26,6 +27,7 @@ CONFIDENT = 0.8
 NONE = "none"
 _MAX_INDEX = 16 << 20
 _MAX_TRUTH = 1 << 16
+_RULES = re.compile("[\u2500-\u259f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,7 @@ def judge(chosen: Iterable[Label], recognisers: Recognisers) -> Iterator[Result]
         seen = ladder.read(Evidence(at=0.0, frame=frame))
         ms = (time.thread_time() - start) * 1000
         right = bool(label.phase) and recognisers.phases.is_a(seen.phase, label.phase or "")
-        truth = label.file.with_suffix(".txt")
-        wrong, length = character_errors(_text(truth, _MAX_TRUTH), seen.text) if truth.is_file() else (0, 0)
+        wrong, length = _errors(label.file.with_suffix(".txt"), seen.text)
         yield Result(label, seen.phase, seen.confidence, right, ms, wrong, length)
 
 
@@ -128,14 +129,22 @@ def summary(results: Iterable[Result]) -> dict[str, object]:
 
 
 def character_errors(truth: str, read: str) -> tuple[int, int]:
-    """Edits from the true text to the one read, and the length of the true one; margins of both cut off."""
-    wanted, found = _trimmed(truth), _trimmed(read)
+    """Edits from the true text to the one read, and the length of the true one.
+
+    Layout is no text: rules and blocks count as blanks, and a run of blanks and line ends as one.
+    """
+    wanted, found = _plain(truth), _plain(read)
     return _distance(wanted, found), len(wanted)
 
 
-def _trimmed(text: str) -> str:
-    """Text without blanks at the ends of lines, empty lines around it and what all its lines begin with."""
-    return textwrap.dedent("\n".join(line.rstrip() for line in text.split("\n"))).strip("\n")
+def _errors(path: Path, read: str) -> tuple[int, int]:
+    """The errors against a file of true text; none where it is missing or empty."""
+    truth = _text(path, _MAX_TRUTH) if path.is_file() else ""
+    return character_errors(truth, read) if truth.strip() else (0, 0)
+
+
+def _plain(text: str) -> str:
+    return " ".join(_RULES.sub(" ", text).split())
 
 
 def _distance(truth: str, read: str) -> int:

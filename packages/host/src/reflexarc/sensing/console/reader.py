@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from reflexarc.sensing.console.glyphs import (
 )
 
 MAX_PIXELS = 16_000_000
+_LOW = 8  # height of cells in which an underline cursor looks like an underscore
 _BLANK = 0x20
 _NOTHING = chr(wide.CONTINUATION)
 _MAX_PUZZLES = 64  # distinct cells, beyond the fonts, that are looked at closely in one reading
@@ -139,6 +140,8 @@ class ConsoleReader:
             return False
         confidence = 1 - unread / inked if inked else 1.0
         self._text = _screen_text(reading, confidence)
+        if self._layout and self._layout.grid.cell_height <= _LOW and self._text.cursor is None:
+            self._text = _without_low_cursor(self._text)
         return True
 
 
@@ -225,3 +228,17 @@ def _cursor(reading: _Reading) -> tuple[int, int] | None:
         underlined = np.argwhere(reading.underlined)
         return (int(underlined[0, 0]), int(underlined[0, 1])) if len(underlined) == 1 else None
     return attributes.block_cursor(reading.paper, reading.ink)
+
+
+def _without_low_cursor(screen: ScreenText) -> ScreenText:
+    """The text with an underscore taken for the cursor: the only one, after a blank at the end of the text.
+
+    In cells this low an underline cursor has the one row of pixels that an underscore has.
+    """
+    rows = [row for row, line in enumerate(screen.lines) if line]
+    if not rows or screen.text.count("_") != 1 or not f" {screen.lines[rows[-1]]}".endswith(" _"):
+        return screen
+    row = rows[-1]
+    column = len(screen.lines[row]) - 1
+    lines = (*screen.lines[:row], screen.lines[row][:-1].rstrip(), *screen.lines[row + 1 :])
+    return replace(screen, lines=lines, cursor=(row, column))
