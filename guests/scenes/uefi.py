@@ -15,6 +15,7 @@ from guests.record import Recorder
 from guests.truth import mirror
 from guests.vm import Machine
 
+_ENTRY = re.compile(r"^([│ ]{0,2})>(?= \w)")
 Truth = Callable[[Machine], list[str]]
 
 
@@ -95,7 +96,9 @@ def _console(columns: int, rows: int) -> Truth:
 
 def _lines(machine: Machine, columns: int, rows: int) -> list[str]:
     lines = mirror(machine, columns, rows, encoding="cp437")
-    return [re.sub(r"^(│?)>(?= \w)", r"\1►", line.replace("^v=", "↑↓=")) for line in lines]
+    return [
+        _ENTRY.sub(r"\1►", line.replace("^v=", "↑↓=").replace("<^> and <v>", "<↑> and <↓>")) for line in lines
+    ]
 
 
 SCENES = (firmware, splash, network, systemd_boot, grub)

@@ -134,7 +134,7 @@ def character_errors(truth: str, read: str) -> tuple[int, int]:
     Layout is no text: rules and blocks count as blanks, and a run of blanks and line ends as one.
     """
     wanted, found = _plain(truth), _plain(read)
-    return _distance(wanted, found), len(wanted)
+    return edits(wanted, found), len(wanted)
 
 
 def _errors(path: Path, read: str) -> tuple[int, int]:
@@ -147,7 +147,8 @@ def _plain(text: str) -> str:
     return " ".join(_RULES.sub(" ", text).split())
 
 
-def _distance(truth: str, read: str) -> int:
+def edits(truth: str, read: str) -> int:
+    """The least number of characters to put in, take out or replace to make one text of another."""
     if truth == read:
         return 0
     codes = np.array([ord(character) for character in read], np.int64)
