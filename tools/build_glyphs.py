@@ -12,6 +12,7 @@ import gzip
 import lzma
 import struct
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -182,9 +183,13 @@ def wanted(code: int) -> bool:
 
 
 def wanted_of_unifont(code: int) -> bool:
-    """What is wanted of every font, and the other alphabets as terminals draw them."""
+    """What is wanted of every font, and the other alphabets as terminals draw them.
+
+    Marks that combine with a letter stay out: alone some of them look like a cursor.
+    """
     alphabets = 0x530 <= code < 0x1E00 or 0xFB1D <= code <= 0xFDFF or 0xFE70 <= code <= 0xFEFC
-    return wanted(code) or alphabets or 0xFF61 <= code <= 0xFF9F
+    alone = unicodedata.category(chr(code)) != "Mn"
+    return wanted(code) or ((alphabets or 0xFF61 <= code <= 0xFF9F) and alone)
 
 
 def wanted_wide(code: int) -> bool:
