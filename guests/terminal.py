@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 _TOKEN = re.compile(
     r"\x1b\[([0-9;=?]*)([@-~])|\x1b[()][0-~]|\x1b.|([\x00-\x1f])|([^\x00-\x1f\x1b]+)", re.DOTALL
@@ -33,11 +34,12 @@ class Terminal:
         return ["".join(row).rstrip() for row in self._cells]
 
     def _put(self, character: str) -> None:
-        if self._column >= self.columns:
+        width = 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if self._column + width > self.columns:
             self._column = 0
             self._line_feed()
-        self._cells[self._row][self._column] = character
-        self._column += 1
+        self._cells[self._row][self._column : self._column + width] = [character, *[""] * (width - 1)]
+        self._column += width
 
     def _line_feed(self) -> None:
         if self._row + 1 < self.rows:

@@ -110,6 +110,22 @@ def grub_graphical(recorder: Recorder) -> None:
             recorder.keep(machine, f"grub_graphical_command_line_{mode}", "grub_cmdline", truth)
 
 
+def grub_wide(recorder: Recorder) -> None:
+    columns, rows = 125, 46
+    settings = _MIRRORED.format(mode="1024x768", columns=columns, rows=rows)
+    entries = "".join(
+        f'menuentry "{name}" {{ true }}\n'
+        for name in ("安装简体中文系统", "日本語でインストール", "한국어 설치")
+    )
+    cdrom = media.grub_cdrom(recorder.folder(), settings + entries)
+    with recorder.machine("-cdrom", str(cdrom)) as machine:
+        machine.until_serial("command-line")
+        machine.until_still()
+        recorder.keep(
+            machine, "grub_graphical_menu_wide", "grub_menu", partial(mirror, columns=columns, rows=rows)
+        )
+
+
 def isolinux(recorder: Recorder) -> None:
     entries = (
         "TIMEOUT 0\nPROMPT 0\nMENU TITLE Installer boot menu\nDEFAULT {}\n"
@@ -151,6 +167,6 @@ def _empty_disk(recorder: Recorder) -> str:
 
 
 SCENES = (
-    seabios, nothing_to_boot, ipxe_shell, grub_text, grub_countdown, grub_rescue, grub_graphical, isolinux,
+    seabios, nothing_to_boot, ipxe_shell, grub_text, grub_countdown, grub_rescue, grub_graphical, grub_wide, isolinux,
     memtest,
 )  # fmt: skip

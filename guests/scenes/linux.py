@@ -130,7 +130,7 @@ def fai(recorder: Recorder) -> None:
     """Screens like those of FAI's installation CD, drawn by the program that it uses and by `cat`."""
     system = linux.with_files(_system(), _FAI, recorder.folder())
     with recorder.machine(*_boot("quiet console=ttyS0 console=tty0", system)) as machine:
-        _log_in(machine)
+        _log_in(recorder, machine)
         for name, phase, said in (
             ("profile", "installer_welcome", "<  OK  >"),
             ("warning", "installer_partitioning", "< Yes >"),
@@ -168,7 +168,7 @@ def panic(recorder: Recorder) -> None:
 
 def text_fonts(recorder: Recorder) -> None:
     with recorder.machine(*_boot("quiet console=ttyS0 console=tty0", _system())) as machine:
-        _log_in(machine)
+        _log_in(recorder, machine)
         for name in ("8x8", "8x14", "8x16_fixed"):
             machine.type(
                 f"setfont {_FONTS[name]}; clear; ls -C -w 78 /usr/bin | head -n 16; cat /etc/latin\n"
@@ -184,7 +184,7 @@ def framebuffers(recorder: Recorder) -> None:
         display = ("-vga", "none", "-device", f"VGA,xres={width},yres={height}")
         system = _boot("quiet console=ttyS0 console=tty0", _system())
         with recorder.machine(*media.uefi(folder), *display, *system, folder=folder) as machine:
-            _log_in(machine)
+            _log_in(recorder, machine)
             for name, font in _FONTS.items() if size == "1280x1024" else [(first, _FONTS[first])]:
                 machine.type(f"setfont {font}; clear; ls -C -w 78 /usr/bin | head -n 20; cat /etc/latin\n")
                 machine.until_still()
@@ -198,13 +198,12 @@ def framebuffers(recorder: Recorder) -> None:
             recorder.keep_answered(machine, f"framebuffer_{size}_login", "login_prompt", vcs)
 
 
-def _log_in(machine: Machine) -> None:
+def _log_in(recorder: Recorder, machine: Machine) -> None:
     machine.until_serial("lab login:")
-    machine.until_still()
-    machine.type("root\n")
-    machine.until_still()
-    machine.type("root\n")
-    machine.until_still()
+    for said, answer in (("^lab login:", "root\n"), ("^Password:", "root\n")):
+        recorder.until(machine, vcs, said)
+        machine.type(answer)
+    recorder.until(machine, vcs, "^root@lab:~#")
 
 
 def _boot(options: str, initrd: Path) -> tuple[str, ...]:

@@ -91,7 +91,8 @@ def _rate(pixels: Pixels, grid: Grid, edges: Rows) -> tuple[float, Layout | None
     words = cells.words[inked]
     codes = np.where(cells.plain[inked], glyph_table(names[0]).find(words)[0], np.uint32(0))
     share = text_share(len(codes), *_symbols_and_unread(codes))
-    if share < ENOUGH and (grid.cell_width, grid.cell_height) == (8, 16):
+    two_coloured = np.count_nonzero(cells.plain[inked]) >= ENOUGH * len(codes)
+    if share < ENOUGH and two_coloured and (grid.cell_width, grid.cell_height) == (8, 16):
         share = _share_with_wide(cells, inked, codes)
     if share < ENOUGH:
         return share, None
