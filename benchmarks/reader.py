@@ -31,6 +31,7 @@ from reflexarc.machine.frame import Frame, Pixels, pixels_of
 from reflexarc.sensing.console import ConsoleReader
 from reflexarc.sensing.ladder import Evidence, Ladder
 from reflexarc.sensing.recognise import load_recognisers
+from reflexarc.sensing.trial import edits
 
 SCREENS = Path(__file__).parents[1].parent / "shared" / "screens"
 TESSDATA = Path(os.environ.get("TESSDATA_PREFIX", "/usr/share/tesseract-ocr/5/tessdata"))
@@ -65,7 +66,7 @@ class Score:
     length: int = 0
 
     def add(self, truth: str, read: str) -> None:
-        self.wrong += distance(truth, read)
+        self.wrong += edits(truth, read)
         self.length += len(truth)
 
     @property
@@ -79,19 +80,6 @@ class Outcome:
 
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
-
-
-def distance(truth: str, read: str) -> int:
-    """Edits between two texts."""
-    if truth == read:
-        return 0
-    codes = np.array([ord(character) for character in read], np.int64)
-    steps = np.arange(len(codes) + 1)
-    costs = steps.copy()
-    for character in truth:
-        best = np.minimum(costs[1:] + 1, costs[:-1] + (codes != ord(character)))
-        costs = np.minimum.accumulate(np.concatenate([[costs[0] + 1], best]) - steps) + steps
-    return int(costs[-1])
 
 
 def plain(text: str) -> str:
@@ -182,6 +170,15 @@ def rejections(pictures: Sequence[Pixels]) -> dict[str, float]:
     )
 
 
+def rejections_again(picture: Pixels) -> dict[str, float]:
+    """A graphical screen on which little changes after it was rejected."""
+    reader = ConsoleReader()
+    clock = picture.copy()
+    clock[8:24, -80:-8] ^= np.uint32(0xFFFFFF)
+    frames = [Frame(pixels, 0.0, at) for at, pixels in enumerate((picture, clock))]
+    return milliseconds(lambda number: reader.read(frames[number % 2]), REPEATS)
+
+
 def labelled(folder: str) -> list[tuple[str, str | None]]:
     """(file, phase) of the screens of a folder, labels that are wrong set right."""
     if folder == "boot":
@@ -235,6 +232,9 @@ def main() -> None:
     real = SCREENS / "real"
     timings["rejection"] = rejections(
         [pixels_of(Image.open(path)) for path in sorted(real.glob("desktop_*.png"))]
+    )
+    timings["rejection, again"] = rejections_again(
+        pixels_of(Image.open(sorted(real.glob("desktop_*.png"))[0]))
     )
     figures["cpu_ms"] = timings
     for folder in ("boot", "real"):

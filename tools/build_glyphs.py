@@ -1,6 +1,6 @@
-"""Build sensing/console/glyphs.npz, the bitmap fonts of text consoles, from installed Debian packages.
+"""Build sensing/console/{glyphs,wide}.npz, the bitmap fonts of text consoles, from installed Debian packages.
 
-    python tools/build_glyphs.py [OUTPUT]
+    python tools/build_glyphs.py [FOLDER]
 
 Reads only files of the packages seabios, console-setup-linux, unifont and ovmf; NOTICE names their authors
 and licences. The kernel's own fonts are not read: their licence does not fit.
@@ -12,18 +12,20 @@ import gzip
 import lzma
 import struct
 import sys
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-OUTPUT = Path(__file__).parents[1] / "packages/host/src/reflexarc/sensing/console/glyphs.npz"
+FOLDER = Path(__file__).parents[1] / "packages/host/src/reflexarc/sensing/console"
 LAST_CODE = 0x2FFF
 CONSOLE_FONTS = Path("/usr/share/consolefonts")
 # The code sets of console-setup, the richest first: each adds what those before it lack.
 CODE_SETS = ("Uni2", "Lat15", "Uni3", "Uni1", "Lat2", "Lat7", "FullCyrSlav", "FullGreek", "Vietnamese")
 CONTROL_PICTURES = "\x00☺☻♥♦♣♠•◘○◙♂♀♪♫☼►◄↕‼¶§▬↨↑↓→←∟↔▲▼"
+FEW = 5  # glyphs of ASCII in which the code sets of one design may differ
 # First glyph rows of a capital A in the ROM's three fonts; the font starts 65 glyphs before.
 ROM_LETTER_A = {
     16: bytes.fromhex("000010386cc6c6fec6c6c6c600000000"),
@@ -75,22 +77,42 @@ def psf(data: bytes) -> Glyphs:
     return glyphs
 
 
-def console_font(face: str, code_sets: tuple[str, ...] = CODE_SETS) -> Glyphs:
-    """Merge the code sets of one face of console-setup."""
-    merged: Glyphs = {}
+def console_fonts(
+    name: str, face: str, code_sets: tuple[str, ...] = CODE_SETS
+) -> Iterator[tuple[str, Glyphs]]:
+    """One face of console-setup, its code sets merged.
+
+    A code set that draws ASCII in another way than those before it is a font of its own.
+    """
+    kinds: list[Glyphs] = []
     for code_set in code_sets:
         path = CONSOLE_FONTS / f"{code_set}-{face}.psf.gz"
-        if code_set == code_sets[0] or path.is_file():
-            for code, cell in psf(gzip.decompress(package_file(path, "console-setup-linux"))).items():
-                merged.setdefault(code, cell)
-    return merged
+        if code_set != code_sets[0] and not path.is_file():
+            continue
+        glyphs = psf(gzip.decompress(package_file(path, "console-setup-linux")))
+        alike = next((kind for kind in kinds if ascii_alike(kind, glyphs)), None)
+        if alike is None:
+            kinds.append(dict(glyphs))
+            continue
+        for code, cell in glyphs.items():
+            alike.setdefault(code, cell)
+    for number, kind in enumerate(kinds):
+        yield (f"{name}{number + 1}" if number else name), kind
 
 
-def unifont() -> Glyphs:
-    """The half-width glyphs of Unifont, which GRUB and the bterm of debian-installer draw with."""
+def ascii_alike(one: Glyphs, other: Glyphs) -> bool:
+    """Tell whether two fonts draw nearly all of ASCII alike."""
+    return sum(one.get(code) != other.get(code) for code in range(0x21, 0x7F)) <= FEW
+
+
+def unifont(digits: int) -> Glyphs:
+    """The glyphs of Unifont with so many hexadecimal digits; GRUB and debian-installer's bterm draw with it.
+
+    32 digits make a glyph of one cell, 64 one of two.
+    """
     text = package_file(Path("/usr/share/unifont/unifont.hex"), "unifont").decode()
     pairs = (line.split(":") for line in text.splitlines())
-    return {int(code, 16): bytes.fromhex(cell) for code, cell in pairs if len(cell) == 32}
+    return {int(code, 16): bytes.fromhex(cell) for code, cell in pairs if len(cell) == digits}
 
 
 def firmware_volumes(image: bytes) -> Iterator[bytes]:
@@ -137,10 +159,10 @@ def fonts() -> Iterator[tuple[str, Glyphs]]:
         ("8x16-bold", "TerminusBold16"),
         ("8x16-boldvga", "TerminusBoldVGA16"),
     ):
-        yield name, console_font(face)
+        yield from console_fonts(name, face)
     # Public domain, and the one font here whose f and v are those of the kernel's framebuffer console.
-    yield "8x16-classic", console_font("GohaClassic16", ("Ethiopian",))
-    yield "8x16-uni", unifont()
+    yield from console_fonts("8x16-classic", "GohaClassic16", ("Ethiopian",))
+    yield "8x16-uni", unifont(32)
     yield "8x19-efi", efi_font()
     for name, face in (
         ("8x14-vga", "VGA14"),
@@ -152,7 +174,7 @@ def fonts() -> Iterator[tuple[str, Glyphs]]:
         ("16x32-light", "Terminus32x16"),
         ("16x32-vga", "VGA32x16"),
     ):
-        yield name, console_font(face)
+        yield from console_fonts(name, face)
 
 
 def wanted(code: int) -> bool:
@@ -160,17 +182,47 @@ def wanted(code: int) -> bool:
     return 0x20 < code < 0x530 or (0x1E00 <= code <= LAST_CODE and not 0x2032 <= code <= 0x2037)
 
 
-def main() -> None:
-    output = Path(sys.argv[1]) if len(sys.argv) > 1 else OUTPUT
+def wanted_of_unifont(code: int) -> bool:
+    """What is wanted of every font, and the other alphabets as terminals draw them.
+
+    Marks that combine with a letter stay out: alone some of them look like a cursor.
+    """
+    alphabets = 0x530 <= code < 0x1E00 or 0xFB1D <= code <= 0xFDFF or 0xFE70 <= code <= 0xFEFC
+    alone = unicodedata.category(chr(code)) != "Mn"
+    return wanted(code) or ((alphabets or 0xFF61 <= code <= 0xFF9F) and alone)
+
+
+def wanted_wide(code: int) -> bool:
+    """Kana, Bopomofo, unified Han, Hangul, and the forms as wide as these."""
+    return (
+        0x3000 < code < 0x3130
+        or 0x4E00 <= code < 0xA000
+        or 0xAC00 <= code <= 0xD7A3
+        or 0xFF00 < code <= 0xFF60
+    )
+
+
+def write(output: Path, found: Iterator[tuple[str, Glyphs]], wanted: Callable[[str, int], bool]) -> None:
+    """Write the wanted glyphs of some fonts."""
     arrays: dict[str, npt.NDArray[np.generic]] = {}
-    for name, glyphs in fonts():
-        codes = sorted(code for code in glyphs if wanted(code) and any(glyphs[code]))
+    for name, glyphs in found:
+        codes = sorted(code for code in glyphs if wanted(name, code) and any(glyphs[code]))
         cells = b"".join(glyphs[code] for code in codes)
         arrays[f"{name}/codes"] = np.array(codes, np.uint16)
         arrays[f"{name}/cells"] = np.frombuffer(cells, np.uint8).reshape(len(codes), -1)
         print(f"{name}: {len(codes)} glyphs")
     np.savez_compressed(output, **arrays)  # type: ignore[arg-type]  # numpy's stub types the flag, not the arrays
     print(f"{output}: {output.stat().st_size} bytes")
+
+
+def main() -> None:
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    write(
+        folder / "glyphs.npz",
+        fonts(),
+        lambda name, code: wanted_of_unifont(code) if name == "8x16-uni" else wanted(code),
+    )
+    write(folder / "wide.npz", iter([("16x16-uni", unifont(64))]), lambda _, code: wanted_wide(code))
 
 
 if __name__ == "__main__":

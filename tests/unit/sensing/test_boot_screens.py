@@ -94,7 +94,11 @@ def test_each_screen_is_recognised(name: str) -> None:
     assert observation.confidence >= 0.8
 
 
-@pytest.mark.parametrize("name", sorted(GRAPHICAL))
-def test_what_text_does_not_tell_stays_unknown(name: str) -> None:
-    observation = Ladder(load_recognisers()).read(Evidence(at=1.0, frame=frame(name)))
+def test_the_logo_of_the_firmware_is_recognised_by_its_needle() -> None:
+    observation = Ladder(load_recognisers()).read(Evidence(at=1.0, frame=frame("38_ovmf_splash")))
+    assert (observation.phase, observation.rung, observation.screen) == ("post_screen", "needle", None)
+
+
+def test_what_neither_text_nor_needle_tells_stays_unknown() -> None:
+    observation = Ladder(load_recognisers()).read(Evidence(at=1.0, frame=frame("46_di_gtk_1")))
     assert (observation.phase, observation.rung, observation.screen) == ("unknown", "none", None)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import string
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from tests.unit.sensing.render import CONSOLES, FRAMEBUFFER, VGA, Console
+from tests.unit.sensing.render import CONSOLES, FRAMEBUFFER, GRAPHICAL_GRUB, SMALL, VGA, Console
 
 from reflexarc.machine.frame import Frame, Pixels
 from reflexarc.observation import ScreenText
 from reflexarc.sensing.console import ConsoleReader
-from reflexarc.sensing.console.glyphs import font, font_names, glyph_table, packed
+from reflexarc.sensing.console.glyphs import font, font_names, glyph_table, packed, wide_table
 
 PRINTABLE = string.digits + string.ascii_letters + string.punctuation
 
@@ -102,6 +103,55 @@ def test_a_block_cursor_is_found_and_the_character_in_it_read() -> None:
         assert screen.cursor == place
         assert screen.lines[0] == lines[0]
         assert screen.highlighted == ()
+
+
+def test_a_cursor_in_a_field_of_underscores_hides_one_of_them() -> None:
+    screen = read(VGA.frame(["Hostname: debian______", "", "plain text below it"], cursor=(0, 16)))
+    assert (screen.lines[0], screen.cursor) == ("Hostname: debian______", (0, 16))
+
+
+def test_in_the_lowest_cells_an_underscore_after_the_text_is_the_cursor() -> None:
+    lines = ["Debian GNU/Linux 12 host tty1", "root@host:~#"]
+    screen = read(SMALL.frame([lines[0], lines[1] + " _"]))
+    assert (list(screen.lines[:2]), screen.cursor) == (lines, (1, 13))
+    named = read(SMALL.frame(["a_name of a file", "root@host:~# _"]))
+    assert named.lines[1] == "root@host:~# _"
+
+
+WIDE = "日本語 中文(简体) 한국어"
+
+
+def with_wide_text(console: Console, lines: list[str], row: int, column: int) -> Pixels:
+    """The lines, and a text in characters that take two cells where they are no ASCII."""
+    pixels = console.pixels(lines)
+    for character in WIDE:
+        narrow = character < "\x7f"
+        glyph = wide_glyph(character) if not narrow else font(console.font).get(character)
+        if glyph is not None:
+            x, y = console.origin[0] + column * 8, console.origin[1] + row * 16
+            pixels[y : y + 16, x : x + glyph.shape[1]][glyph] = console.ink
+        column += 1 if narrow else 2
+    return pixels
+
+
+def wide_glyph(character: str) -> npt.NDArray[np.bool_]:
+    table = wide_table()
+    at = int(np.flatnonzero(table.codes == ord(character))[0])
+    bits = np.unpackbits(table.words[at].view(np.uint8)).astype(bool).reshape(16, 16)
+    return np.logical_not(bits) if table.inverted[at] else bits
+
+
+def test_characters_that_take_two_cells_are_read_as_one() -> None:
+    lines = ["GNU GRUB  version 2.06", "", "", "Use the keys to select which entry is highlighted."]
+    screen = read(Frame(with_wide_text(GRAPHICAL_GRUB, lines, 1, 4), 1.0, 1))
+    assert screen.lines[1] == f"    {WIDE}"
+    assert screen.lines[3] == lines[3]
+    assert screen.confidence == 1.0
+
+
+def test_a_screen_of_such_characters_alone_is_a_text_console() -> None:
+    screen = read(Frame(with_wide_text(FRAMEBUFFER, [], 3, 8), 1.0, 1))
+    assert screen.lines[3] == f"        {WIDE}"
 
 
 def test_a_cell_that_no_font_explains_is_marked_and_lowers_the_confidence() -> None:

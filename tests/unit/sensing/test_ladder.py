@@ -82,12 +82,12 @@ def test_an_identical_frame_repeats_the_phase_with_its_own_time() -> None:
     assert (second.confidence, second.complete, second.screen) == (first.confidence, True, first.screen)
 
 
-def test_the_signal_told_by_text_is_repeated_with_that_origin() -> None:
+def test_words_about_a_missing_signal_are_repeated_as_words() -> None:
     watching = Watching()
     placeholder = VGA.frame(["Guest has not initialized the display (yet)."])
     watching.sees(placeholder)
     repeated = watching.sees(placeholder)
-    assert (repeated.rung, repeated.origin, repeated.phase) == ("unchanged", "signal", "no_signal")
+    assert (repeated.rung, repeated.origin, repeated.phase) == ("unchanged", "text", "no_signal")
 
 
 def test_unknown_is_never_repeated_from_memory() -> None:

@@ -26,6 +26,7 @@ _COMMANDS = {
     "key": "press a key or a chord",
     "type": "type a text",
     "power": "ask or change the power",
+    "phases": "list phases, explain a frame, try the recognisers on labelled screens",
     "demo": "build a small machine and drive it from power-on to a shell",
     "completions": "print the completion script of a shell",
 }
@@ -40,6 +41,7 @@ _MODULES = {
     "key": "control",
     "type": "control",
     "power": "control",
+    "phases": "phases",
     "demo": "demo",
     "completions": "completions",
 }

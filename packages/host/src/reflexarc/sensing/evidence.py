@@ -26,9 +26,14 @@ _KERNEL_MESSAGE = re.compile(r"\[ *\d{1,7}\.\d{6}\](?:\[ *[TC]\d+\])? ?.*")
 
 @dataclass(frozen=True)
 class Page:
-    """What recognisers look at: the text of a screen, or of a serial console, cut to 64 KiB."""
+    """What recognisers look at: the text of a screen, or of a serial console, cut to 64 KiB.
+
+    needles: names of the pictures seen on the screen. alone: nothing else is drawn in its upper nine tenths.
+    """
 
     screen: ScreenText
+    needles: frozenset[str] = frozenset()
+    alone: bool = False
 
     @cached_property
     def text(self) -> str:
@@ -88,9 +93,11 @@ class Page:
 
 
 class Evidence(Protocol):
-    """Something that a page shows or does not show."""
+    """Something that a page shows or does not show; as a string it reads like the file that states it."""
 
     def holds(self, page: Page) -> bool: ...
+
+    def __str__(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,11 @@ class Text:
         matches = self.pattern.finditer(text)
         return sum(1 for _, _ in zip(range(self.count), matches, strict=False)) >= self.count
 
+    def __str__(self) -> str:
+        where = f"rows {self.rows[0]} to {self.rows[1]}" if self.rows else self.place.replace("_", " ")
+        times = f", {self.count} times" if self.count > 1 else ""
+        return f"text {self.pattern.pattern!r} ({where}{times})"
+
 
 @dataclass(frozen=True)
 class Highlighted:
@@ -122,6 +134,23 @@ class Highlighted:
     def holds(self, page: Page) -> bool:
         return any(self.pattern.search(text[:MAX_TEXT]) for _, _, text in page.screen.highlighted)
 
+    def __str__(self) -> str:
+        return f"highlighted {self.pattern.pattern!r}"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A needle that is on the screen, together with other things or alone."""
+
+    needle: str
+    alone: bool = False
+
+    def holds(self, page: Page) -> bool:
+        return self.needle in page.needles and (page.alone or not self.alone)
+
+    def __str__(self) -> str:
+        return f"needle {self.needle}{' alone' if self.alone else ''}"
+
 
 @dataclass(frozen=True)
 class AnyOf:
@@ -129,6 +158,9 @@ class AnyOf:
 
     def holds(self, page: Page) -> bool:
         return any(part.holds(page) for part in self.parts)
+
+    def __str__(self) -> str:
+        return f"any of [{'; '.join(map(str, self.parts))}]"
 
 
 @dataclass(frozen=True)
@@ -138,6 +170,9 @@ class AllOf:
     def holds(self, page: Page) -> bool:
         return all(part.holds(page) for part in self.parts)
 
+    def __str__(self) -> str:
+        return f"all of [{'; '.join(map(str, self.parts))}]"
+
 
 @dataclass(frozen=True)
 class Not:
@@ -145,3 +180,6 @@ class Not:
 
     def holds(self, page: Page) -> bool:
         return not self.part.holds(page)
+
+    def __str__(self) -> str:
+        return f"not {self.part}"

@@ -1,7 +1,7 @@
 """The sensing ladder: the cheapest and most authoritative sensor first; each answers or passes.
 
 It has no clock and does no I/O. The order: power, signal, serial (only where there is no frame), unchanged,
-text; then the phase is unknown.
+text together with needles; then the phase is unknown.
 """
 
 from __future__ import annotations

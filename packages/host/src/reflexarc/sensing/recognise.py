@@ -1,13 +1,17 @@
 """Reading phases and recognisers from folders of YAML files.
 
 A file has a mapping `phases` (name -> parent, usual_max, passing, alarm), a list `recognisers` (phase,
-evidence, unless, complete, confidence), or both. Evidence is `text: REGEX` (with `where`, `rows`, `count`),
-`highlighted: REGEX`, `serial: REGEX` (with `where`, `count`), or `any`, `all`, `not` of such.
+evidence, unless, complete, confidence), a mapping `needles` (name -> size, digest), or several of these. Evidence
+is `text: REGEX` (with `where`, `rows`, `count`), `highlighted: REGEX`, `needle: NAME` (with `alone`),
+`serial: REGEX` (with `where`, `count`), or `any`, `all`, `not` of such.
 
 Places (`where`): anywhere (the default), line (the pattern is a whole line), last_line (the last that is not
 blank), prompt (the same, kernel messages after it left out), cursor_line, before_cursor (the cursor's line where
 nothing follows the cursor). `rows: [first, last]` takes rows of the screen instead, negative ones from its end.
 Blanks at the end of a line are not there to be matched.
+
+A needle is a picture in the middle of the screen, `alone: true` where nothing else is drawn in its upper nine
+tenths. Its `size` is [width, height], its `digest` what `reflexarc phases explain FRAME --needle WIDTHxHEIGHT` prints.
 """
 
 from __future__ import annotations
@@ -17,11 +21,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from reflexarc.errors import ConfigError
 from reflexarc.observation import Phase
-from reflexarc.sensing.evidence import PLACES, AllOf, AnyOf, Evidence, Highlighted, Not, Text
+from reflexarc.sensing.evidence import PLACES, AllOf, AnyOf, Evidence, Highlighted, Not, Seen, Text
+from reflexarc.sensing.needle import DIGEST_SIZE, Needle
+from reflexarc.sensing.nodes import NodeReader, line_of
 from reflexarc.sensing.recogniser import Recogniser, Recognisers
 
 if TYPE_CHECKING:
@@ -30,9 +36,9 @@ if TYPE_CHECKING:
 __all__ = ["Recogniser", "Recognisers", "load_recognisers"]
 
 MAX_PATTERN = 500
-_MAX_FILE = 1 << 20
 _MAX_DEPTH = 6
-_KINDS = ("text", "highlighted", "serial", "any", "all", "not")
+_MAX_NEEDLE = 1 << 20
+_KINDS = ("text", "highlighted", "needle", "serial", "any", "all", "not")
 _NESTED_REPEAT = re.compile(r"(?<!\\)[+*}]\)(?:[+*]|\{\d*,)")
 
 
@@ -50,7 +56,10 @@ def load_recognisers(extra: Sequence[Path] = ()) -> Recognisers:
                 _File(path).read(found)
     found.check()
     return Recognisers(
-        [phase for phase, _, _ in found.phases.values()], [one for one, _, _ in found.recognisers]
+        [phase for phase, _, _ in found.phases.values()],
+        [one for one, _, _ in found.recognisers],
+        needles=found.needles.values(),
+        places={name: f"{path}:{line}" for name, (_, path, line) in found.phases.items()},
     )
 
 
@@ -60,6 +69,8 @@ class _Found:
 
     phases: dict[str, tuple[Phase, Path, int]] = field(default_factory=dict)
     recognisers: list[tuple[Recogniser, Path, int]] = field(default_factory=list)
+    needles: dict[str, Needle] = field(default_factory=dict)
+    wanted: list[tuple[str, Path, int]] = field(default_factory=list)
 
     def check(self) -> None:
         """Raise ConfigError where a name does not refer to a declared phase, or parents go in a circle."""
@@ -75,87 +86,93 @@ class _Found:
         for recogniser, path, line in self.recognisers:
             if recogniser.phase not in self.phases:
                 raise ConfigError(f"there is no phase {recogniser.phase!r}; declare it", path=path, line=line)
+        for name, path, line in self.wanted:
+            if name not in self.needles:
+                raise ConfigError(f"there is no needle {name!r}; declare it", path=path, line=line)
 
 
-class _File:
-    """One file of phases, and where in it a mistake is."""
+class _File(NodeReader):
+    """One file of phases."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        super().__init__(path)
+        self._wanted: list[tuple[str, Path, int]] = []
 
     def read(self, found: _Found) -> None:
-        root = self._document()
+        root = self.document()
         if root is None:
             return
-        entries = self._mapping(root, ("phases", "recognisers"))
+        entries = self.mapping(root, ("phases", "recognisers", "needles"))
         if "phases" in entries:
-            for name, node in self._items(entries["phases"]):
+            for name, node in self.items(entries["phases"]):
                 if name in found.phases:
-                    self._wrong(node, f"the phase {name!r} is declared twice")
-                found.phases[name] = (self._phase(name, node), self.path, _line(node))
+                    self.wrong(node, f"the phase {name!r} is declared twice")
+                found.phases[name] = (self._phase(name, node), self.path, line_of(node))
         if "recognisers" in entries:
-            for node in self._sequence(entries["recognisers"]):
-                found.recognisers.append((self._recogniser(node), self.path, _line(node)))
-
-    def _document(self) -> yaml.Node | None:
-        import yaml
-
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        try:
-            if self.path.stat().st_size > _MAX_FILE:
-                raise ConfigError("the file is larger than 1 MiB", path=self.path)
-            text = self.path.read_text(encoding="utf-8")
-            for event in yaml.parse(text, Loader=loader):
-                if isinstance(event, yaml.AliasEvent):
-                    line = event.start_mark.line + 1 if event.start_mark else None
-                    raise ConfigError("aliases are not understood here", path=self.path, line=line)
-            return yaml.compose(text, Loader=loader)
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"the file can't be read: {error}", path=self.path) from error
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            problem = getattr(error, "problem", None) or str(error)
-            raise ConfigError(problem, path=self.path, line=mark.line + 1 if mark else None) from error
+            for node in self.sequence(entries["recognisers"]):
+                found.recognisers.append((self._recogniser(node), self.path, line_of(node)))
+        if "needles" in entries:
+            for name, node in self.items(entries["needles"]):
+                if name in found.needles:
+                    self.wrong(node, f"the needle {name!r} is declared twice")
+                found.needles[name] = self._needle(name, node)
+        found.wanted.extend(self._wanted)
 
     def _phase(self, name: str, node: yaml.Node) -> Phase:
-        entries = self._mapping(node, ("parent", "usual_max", "passing", "alarm"))
-        usual = self._number(entries["usual_max"]) if "usual_max" in entries else Phase(name).usual_max
+        entries = self.mapping(node, ("parent", "usual_max", "passing", "alarm"))
+        usual = self.number(entries["usual_max"]) if "usual_max" in entries else Phase(name).usual_max
         if usual <= 0:
-            self._wrong(entries["usual_max"], "usual_max must be more than 0 seconds")
+            self.wrong(entries["usual_max"], "usual_max must be more than 0 seconds")
         return Phase(
             name=name,
-            parent=self._string(entries["parent"]) if "parent" in entries else None,
+            parent=self.string(entries["parent"]) if "parent" in entries else None,
             usual_max=usual,
-            passing="passing" in entries and self._flag(entries["passing"]),
-            alarm="alarm" in entries and self._flag(entries["alarm"]),
+            passing="passing" in entries and self.flag(entries["passing"]),
+            alarm="alarm" in entries and self.flag(entries["alarm"]),
         )
 
+    def _needle(self, name: str, node: yaml.Node) -> Needle:
+        entries = self.mapping(node, ("size", "digest"))
+        for key in ("size", "digest"):
+            if key not in entries:
+                self.wrong(node, f"a needle needs {key!r}")
+        size = [self.whole(item) for item in self.sequence(entries["size"])]
+        if len(size) != 2 or min(size) < 1 or size[0] * size[1] > _MAX_NEEDLE:
+            self.wrong(entries["size"], "the size is two numbers, width and height, of a megapixel at most")
+        digest = self.string(entries["digest"])
+        if not re.fullmatch(rf"[0-9a-f]{{{2 * DIGEST_SIZE}}}", digest):
+            self.wrong(entries["digest"], f"a digest has {2 * DIGEST_SIZE} hexadecimal digits")
+        return Needle(name, size[0], size[1], digest)
+
     def _recogniser(self, node: yaml.Node) -> Recogniser:
-        entries = self._mapping(node, ("phase", "evidence", "unless", "complete", "confidence"))
+        entries = self.mapping(node, ("phase", "evidence", "unless", "complete", "confidence"))
         for key in ("phase", "evidence"):
             if key not in entries:
-                self._wrong(node, f"a recogniser needs {key!r}")
-        confidence = self._number(entries["confidence"]) if "confidence" in entries else 0.95
+                self.wrong(node, f"a recogniser needs {key!r}")
+        confidence = self.number(entries["confidence"]) if "confidence" in entries else 0.95
         if not 0 < confidence <= 1:
-            self._wrong(entries["confidence"], "confidence must be above 0 and at most 1")
+            self.wrong(entries["confidence"], "confidence must be above 0 and at most 1")
         parts = {
-            key: tuple(self._evidence(part, 1) for part in self._sequence(entries[key]))
+            key: tuple(self._evidence(part, 1) for part in self.sequence(entries[key]))
             for key in ("evidence", "unless", "complete")
             if key in entries
         }
         if not parts["evidence"]:
-            self._wrong(entries["evidence"], "the list of evidence is empty")
-        kinds = {kind for key in parts for part in self._sequence(entries[key]) for kind in self._kinds(part)}
-        if "serial" in kinds and kinds & {"text", "highlighted"}:
-            self._wrong(node, "serial evidence does not go together with that of a screen; make it two")
-        phase = self._string(entries["phase"])
-        return Recogniser(phase=phase, confidence=confidence, serial="serial" in kinds, **parts)
+            self.wrong(entries["evidence"], "the list of evidence is empty")
+        kinds = {kind for key in parts for part in self.sequence(entries[key]) for kind in self._kinds(part)}
+        if "serial" in kinds and kinds & {"text", "highlighted", "needle"}:
+            self.wrong(node, "serial evidence does not go together with that of a screen; make it two")
+        rung = next((rung for rung in ("serial", "needle") if rung in kinds), "text")
+        place = f"{self.path}:{line_of(node)}"
+        return Recogniser(
+            self.string(entries["phase"]), confidence=confidence, rung=rung, place=place, **parts
+        )
 
     def _kinds(self, node: yaml.Node) -> Iterator[str]:
         """The kinds of evidence in a tree of it, already known to be well formed."""
-        for key, value in self._items(node):
+        for key, value in self.items(node):
             if key in ("any", "all"):
-                for part in self._sequence(value):
+                for part in self.sequence(value):
                     yield from self._kinds(part)
             elif key == "not":
                 yield from self._kinds(value)
@@ -164,102 +181,60 @@ class _File:
 
     def _evidence(self, node: yaml.Node, depth: int) -> Evidence:
         if depth > _MAX_DEPTH:
-            self._wrong(node, f"evidence is nested more than {_MAX_DEPTH} deep")
-        entries = self._mapping(node, (*_KINDS, "where", "rows", "count"))
+            self.wrong(node, f"evidence is nested more than {_MAX_DEPTH} deep")
+        entries = self.mapping(node, (*_KINDS, "where", "rows", "count", "alone"))
         kinds = [key for key in entries if key in _KINDS]
         if len(kinds) != 1:
-            self._wrong(node, f"evidence has exactly one of {', '.join(_KINDS)}")
+            self.wrong(node, f"evidence has exactly one of {', '.join(_KINDS)}")
         kind = kinds[0]
-        if kind not in ("text", "serial") and len(entries) > 1:
-            self._wrong(node, f"{kind!r} takes nothing beside it")
+        beside = {"text": {"where", "rows", "count"}, "serial": {"where", "count"}, "needle": {"alone"}}
+        if entries.keys() - {kind} - beside.get(kind, set()):
+            self.wrong(
+                node, f"{kind!r} takes {' and '.join(sorted(beside.get(kind, ()))) or 'nothing'} beside it"
+            )
         build: dict[str, Callable[[], Evidence]] = {
             "any": lambda: AnyOf(self._parts(entries["any"], depth)),
             "all": lambda: AllOf(self._parts(entries["all"], depth)),
             "not": lambda: Not(self._evidence(entries["not"], depth + 1)),
             "highlighted": lambda: Highlighted(self._pattern(entries["highlighted"])),
+            "needle": lambda: self._seen(entries),
         }
         return build.get(kind, lambda: self._text(kind, entries))()
 
+    def _seen(self, entries: dict[str, yaml.Node]) -> Seen:
+        node = entries["needle"]
+        name = self.string(node)
+        self._wanted.append((name, self.path, line_of(node)))
+        return Seen(name, "alone" in entries and self.flag(entries["alone"]))
+
     def _parts(self, node: yaml.Node, depth: int) -> tuple[Evidence, ...]:
-        parts = tuple(self._evidence(part, depth + 1) for part in self._sequence(node))
-        return parts or self._wrong(node, "the list is empty")
+        parts = tuple(self._evidence(part, depth + 1) for part in self.sequence(node))
+        return parts or self.wrong(node, "the list is empty")
 
     def _text(self, kind: str, entries: dict[str, yaml.Node]) -> Text:
-        place = self._string(entries["where"]) if "where" in entries else "anywhere"
+        place = self.string(entries["where"]) if "where" in entries else "anywhere"
         if place not in (*PLACES, "line"):
-            self._wrong(entries["where"], f"there is no place {place!r}; known: line, {', '.join(PLACES)}")
+            self.wrong(entries["where"], f"there is no place {place!r}; known: line, {', '.join(PLACES)}")
         rows = None
         if "rows" in entries:
             if "where" in entries or kind == "serial":
-                self._wrong(entries["rows"], "rows are a place of a screen: leave out 'where', and serial")
-            numbers = [self._whole(item) for item in self._sequence(entries["rows"])]
+                self.wrong(entries["rows"], "rows are a place of a screen: leave out 'where', and serial")
+            numbers = [self.whole(item) for item in self.sequence(entries["rows"])]
             if len(numbers) != 2:
-                self._wrong(entries["rows"], "rows are two numbers, the first and the last row")
+                self.wrong(entries["rows"], "rows are two numbers, the first and the last row")
             rows = (numbers[0], numbers[1])
-        count = self._whole(entries["count"]) if "count" in entries else 1
+        count = self.whole(entries["count"]) if "count" in entries else 1
         if count < 1:
-            self._wrong(entries["count"], "count must be at least 1")
+            self.wrong(entries["count"], "count must be at least 1")
         return Text(self._pattern(entries[kind]), place, rows, count)
 
     def _pattern(self, node: yaml.Node) -> re.Pattern[str]:
-        text = self._string(node)
+        text = self.string(node)
         if len(text) > MAX_PATTERN:
-            self._wrong(node, f"the pattern is longer than {MAX_PATTERN} characters")
+            self.wrong(node, f"the pattern is longer than {MAX_PATTERN} characters")
         if _NESTED_REPEAT.search(text):
-            self._wrong(node, "the pattern repeats a repetition, which can take for ever; write it plainly")
+            self.wrong(node, "the pattern repeats a repetition, which can take for ever; write it plainly")
         try:
             return re.compile(text, re.MULTILINE)
         except re.error as error:
-            self._wrong(node, f"the pattern is wrong: {error}")
-
-    def _items(self, node: yaml.Node) -> list[tuple[str, yaml.Node]]:
-        import yaml
-
-        if not isinstance(node, yaml.MappingNode):
-            self._wrong(node, "a mapping is expected here")
-        return [(self._string(key), value) for key, value in node.value]
-
-    def _mapping(self, node: yaml.Node, known: tuple[str, ...]) -> dict[str, yaml.Node]:
-        entries: dict[str, yaml.Node] = {}
-        for key, value in self._items(node):
-            if key not in known:
-                self._wrong(value, f"the key {key!r} is unknown; known: {', '.join(known)}")
-            if key in entries:
-                self._wrong(value, f"the key {key!r} stands twice")
-            entries[key] = value
-        return entries
-
-    def _sequence(self, node: yaml.Node) -> list[yaml.Node]:
-        import yaml
-
-        if not isinstance(node, yaml.SequenceNode):
-            self._wrong(node, "a list is expected here")
-        return list(node.value)
-
-    def _string(self, node: yaml.Node) -> str:
-        if node.tag != "tag:yaml.org,2002:str":
-            self._wrong(node, "a text is expected here; put it in quotes")
-        return str(node.value)
-
-    def _number(self, node: yaml.Node) -> float:
-        try:
-            return float(node.value) if node.tag.endswith((":int", ":float")) else self._wrong(node, "")
-        except ValueError:
-            self._wrong(node, "a number is expected here")
-
-    def _whole(self, node: yaml.Node) -> int:
-        if not node.tag.endswith(":int") or not re.fullmatch(r"-?\d{1,6}", str(node.value)):
-            self._wrong(node, "a whole number is expected here")
-        return int(node.value)
-
-    def _flag(self, node: yaml.Node) -> bool:
-        if not node.tag.endswith(":bool") or str(node.value) not in ("true", "false"):
-            self._wrong(node, "true or false is expected here")
-        return bool(node.value == "true")
-
-    def _wrong(self, node: yaml.Node, message: str) -> NoReturn:
-        raise ConfigError(message or "a number is expected here", path=self.path, line=_line(node))
-
-
-def _line(node: yaml.Node) -> int:
-    return int(node.start_mark.line) + 1
+            self.wrong(node, f"the pattern is wrong: {error}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from reflexarc.machine.frame import Frame, Pixels
 from reflexarc.machine.geometry import Rect
 from reflexarc.observation import ScreenText
 from reflexarc.sensing.console import ConsoleReader
+from reflexarc.sensing.evidence import Page
+from reflexarc.sensing.needle import is_alone, without
 from reflexarc.sensing.recogniser import Recognisers
 from reflexarc.sensing.unchanged import MAX_CURSOR, changed_box
 from reflexarc.sensing.verdict import Answer
@@ -36,16 +38,32 @@ class TextRung:
         self._reader = ConsoleReader()
 
     def read(self, frame: Frame) -> Reading:
-        """Read a frame and tell the phase its text speaks for; an empty screen is `blank`."""
-        screen = self._reader.read(frame)
-        if _is_empty(screen, frame.pixels):
-            return Reading(Answer("blank", 1.0, "text", complete=True, screen=screen), screen)
-        found = self._recognisers.of_screen(screen) if screen else None
-        if found is None:
+        """Read a frame and tell the phase its text and needles speak for; an empty screen is `blank`."""
+        page, screen = self.page(frame)
+        if not page.needles:
+            if _is_empty(screen, frame.pixels):
+                screen = replace(screen, lines=("",) * len(screen.lines), highlighted=()) if screen else None
+                return Reading(Answer("blank", 1.0, "text", complete=True, screen=screen), screen)
+            if screen is None:
+                return Reading(None, None)
+        verdict = self._recognisers.of_screen(page)
+        if verdict is None:
             return Reading(None, screen)
-        if found.confidence < THRESHOLD:
-            return Reading(None, screen, found.phase, found.confidence)
-        return Reading(Answer(found.phase, found.confidence, "text", found.complete, screen), screen)
+        if verdict.confidence < THRESHOLD:
+            return Reading(None, screen, verdict.phase, verdict.confidence)
+        return Reading(Answer(verdict.phase, verdict.confidence, verdict.rung, verdict.complete, screen), screen)
+
+    def page(self, frame: Frame) -> tuple[Page, ScreenText | None]:
+        """What recognisers look at, and the text that was read, None where there is no text console.
+
+        Needles are painted over before the text is read: pictures are no characters.
+        """
+        pixels = frame.pixels
+        found = {one.name: place for one in self._recognisers.needles if (place := one.find(pixels))}
+        if found:
+            pixels = without(pixels, found.values())
+        screen = self._reader.read(replace(frame, pixels=pixels))
+        return Page(screen or ScreenText(()), frozenset(found), bool(found) and is_alone(pixels)), screen
 
     def cell_at(self, x: int, y: int) -> Rect | None:
         """The character cell at a pixel of the frame read last, None where that was no text console."""
@@ -57,11 +75,11 @@ class TextRung:
 
 
 def _is_empty(screen: ScreenText | None, pixels: Pixels) -> bool:
-    """Tell whether a picture shows nothing; a cursor of an unusual shape may have been read as a symbol."""
-    shown = screen.text.strip() if screen else ""
+    """Tell whether a picture shows nothing; a cursor alone may have been read as underscores or symbols."""
+    shown = screen.text.split() if screen else []
     if screen is not None and not shown:
         return True
-    return all(character >= "\u2000" for character in shown) and is_blank(pixels)
+    return all(mark == "_" or mark >= "\u2000" for word in shown for mark in word) and is_blank(pixels)
 
 
 def is_blank(pixels: Pixels) -> bool:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from reflexarc.machine.frame import Pixels
 from reflexarc.sensing.console.glyphs import Codes, Flags
+from reflexarc.sensing.console.wide import CONTINUATION
 
 _PAGE_SHARE = 0.15  # a paper colour that covers more of the screen is a page, not a highlight
 
@@ -57,6 +58,8 @@ def runs(marked: Flags, paper: Pixels, codes: Codes) -> Iterator[tuple[int, int,
         key = np.where(marked[row], paper[row].astype(np.int64), -1)
         bounds = np.flatnonzero(np.diff(key, prepend=-2, append=-2)).tolist()
         for first, end in pairwise(bounds):
-            text = "".join(map(chr, codes[row, first:end].tolist())).rstrip()
+            text = "".join(
+                chr(code) for code in codes[row, first:end].tolist() if code != CONTINUATION
+            ).rstrip()
             if key[first] >= 0 and text:
                 yield row, first, text

@@ -8,12 +8,22 @@ import numpy as np
 import numpy.typing as npt
 
 from reflexarc.machine.frame import Pixels
-from reflexarc.sensing.console.cells import Rows, cut
-from reflexarc.sensing.console.glyphs import FIRST_SYMBOL, Codes, font_names, glyph_table, packed
+from reflexarc.sensing.console import wide
+from reflexarc.sensing.console.cells import Cells, Rows, cut
+from reflexarc.sensing.console.glyphs import (
+    FIRST_SYMBOL,
+    REPLACEMENT,
+    Codes,
+    Flags,
+    font_names,
+    glyph_table,
+    packed,
+)
 from reflexarc.sensing.console.grid import Grid, likely_grids
 
 ENOUGH = 0.6  # share of the inked cells that must be characters for a screen to be a text console
 SURE = 0.95
+_BLANK = 0x20
 _SAMPLED_ROWS = 8
 _MAX_COLOURS = 96
 _WINDOWS = 3
@@ -81,9 +91,24 @@ def _rate(pixels: Pixels, grid: Grid, edges: Rows) -> tuple[float, Layout | None
     words = cells.words[inked]
     codes = np.where(cells.plain[inked], glyph_table(names[0]).find(words)[0], np.uint32(0))
     share = text_share(len(codes), *_symbols_and_unread(codes))
+    two_coloured = np.count_nonzero(cells.plain[inked]) >= ENOUGH * len(codes)
+    if share < ENOUGH and two_coloured and (grid.cell_width, grid.cell_height) == (8, 16):
+        share = _share_with_wide(cells, inked, codes)
     if share < ENOUGH:
         return share, None
     return share, Layout(grid, max(names, key=lambda name: _own(name, words)))
+
+
+def _share_with_wide(cells: Cells, inked: Flags, codes: Codes) -> float:
+    """The share of characters where those that take two cells are read too."""
+    every = np.full(inked.shape, _BLANK, np.uint32)
+    every[inked] = np.where(codes > 0, codes, np.uint32(REPLACEMENT))
+    wide.join(cells, every)
+    shown = every[inked]
+    wide_ones = int(np.count_nonzero((every == wide.CONTINUATION) & inked))
+    unread = int(np.count_nonzero(shown == REPLACEMENT))
+    symbols = int(np.count_nonzero(shown >= FIRST_SYMBOL)) - unread - wide_ones
+    return text_share(len(shown), max(0, symbols), unread)
 
 
 def _symbols_and_unread(codes: Codes) -> tuple[int, int]:

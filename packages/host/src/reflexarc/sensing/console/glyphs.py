@@ -71,6 +71,14 @@ def _rank(codes: Codes) -> npt.NDArray[np.int64]:
 
 
 @cache
+def wide_table() -> GlyphTable:
+    """The glyphs of Unifont that take two cells, 16 by 16 pixels."""
+    with files(__package__).joinpath("wide.npz").open("rb") as file, np.load(file) as tables:
+        cells, codes = tables["16x16-uni/cells"], tables["16x16-uni/codes"].astype(np.uint32)
+    return _table(cells, codes)
+
+
+@cache
 def _fonts() -> dict[tuple[int, int], dict[str, tuple[npt.NDArray[np.uint8], Codes]]]:
     fonts: dict[tuple[int, int], dict[str, tuple[npt.NDArray[np.uint8], Codes]]] = {}
     with files(__package__).joinpath("glyphs.npz").open("rb") as file, np.load(file) as tables:
@@ -110,7 +118,11 @@ def glyph_table(first: str, *, alone: bool = False) -> GlyphTable:
     codes = np.concatenate([codes for _, codes in ranked])
     place = np.concatenate([np.full(len(codes), at) for at, (_, codes) in enumerate(ranked)])
     plainest = np.lexsort((codes, _rank(codes), place, codes >= 0x7F))
-    cells, codes = cells[plainest], codes[plainest]
+    return _table(cells[plainest], codes[plainest])
+
+
+def _table(cells: npt.NDArray[np.uint8], codes: Codes) -> GlyphTable:
+    """A table of glyphs; of those with the same bits the first is meant."""
     inverted = cells[:, 0] >= 0x80
     words = packed(np.where(inverted[:, None], ~cells, cells))
     hashes, first_of = np.unique(mixed(words), return_index=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from reflexarc.machine.frame import Frame, Pixels
 from reflexarc.machine.geometry import Rect
 from reflexarc.observation import ScreenText
-from reflexarc.sensing.console import attributes, shapes
+from reflexarc.sensing.console import attributes, shapes, wide
 from reflexarc.sensing.console.cells import Rows, cut
 from reflexarc.sensing.console.detect import ENOUGH, Layout, detect, margins_are_plain, text_share
 from reflexarc.sensing.console.glyphs import (
@@ -24,7 +24,9 @@ from reflexarc.sensing.console.glyphs import (
 )
 
 MAX_PIXELS = 16_000_000
+_LOW = 8  # height of cells in which an underline cursor looks like an underscore
 _BLANK = 0x20
+_NOTHING = chr(wide.CONTINUATION)
 _MAX_PUZZLES = 64  # distinct cells, beyond the fonts, that are looked at closely in one reading
 _SUBSTANTIAL = 0.02  # of what is drawn on a rejected picture, the share that must change for another look
 
@@ -56,7 +58,10 @@ class _Reading:
 
 
 class ConsoleReader:
-    """Reads the characters of text consoles exactly, from frames of one screen in their order."""
+    """Reads the characters of text consoles exactly, from frames of one screen in their order.
+
+    A character that takes two cells is one character of its line: the columns after it count cells.
+    """
 
     def __init__(self) -> None:
         prepare()
@@ -135,6 +140,8 @@ class ConsoleReader:
             return False
         confidence = 1 - unread / inked if inked else 1.0
         self._text = _screen_text(reading, confidence)
+        if self._layout and self._layout.grid.cell_height <= _LOW and self._text.cursor is None:
+            self._text = _without_low_cursor(self._text)
         return True
 
 
@@ -146,6 +153,8 @@ def _read_cells(pixels: Pixels, layout: Layout, rows: Rows | None = None) -> _Re
     found[~cells.plain[inked]] = 0
     codes = np.full(inked.shape, _BLANK, np.uint32)
     codes[inked] = np.where(found > 0, found, REPLACEMENT)
+    if (layout.grid.glyph_width, layout.grid.cell_height) == (8, 16):
+        wide.join(cells, codes)
     paper, ink = cells.paper, cells.ink
     if inverted.any():
         swap = np.zeros(inked.shape, np.bool_)
@@ -156,13 +165,14 @@ def _read_cells(pixels: Pixels, layout: Layout, rows: Rows | None = None) -> _Re
     if puzzling.any():
         _solve(reading, cells.words, puzzling, (layout.grid.cell_height, layout.grid.glyph_width), table)
     lines = codes.view(f"<U{codes.shape[1]}").ravel().tolist()
-    reading.lines.extend(line.rstrip(" ") for line in lines)
+    reading.lines.extend(line.rstrip(" ").replace(_NOTHING, "") for line in lines)
     return reading
 
 
 def _odd(codes: Codes) -> npt.NDArray[np.bool_]:
     """Cells not read, or read as a symbol that an underline cursor may look like (low blocks, scan lines)."""
-    return (codes >= FIRST_SYMBOL) & ((codes < 0x2500) | (codes >= 0x2580))
+    symbol = (codes >= FIRST_SYMBOL) & (codes < 0x3000) & ((codes < 0x2500) | (codes >= 0x2580))
+    return np.asarray(symbol | (codes == REPLACEMENT), np.bool_)
 
 
 def _solve(
@@ -184,10 +194,19 @@ def _solve(
         character = shapes.under_cursor(bits, table if unread else None) if alone else ""
         if character:
             reading.underlined[rows, columns] = True
+            # A field of underscores goes on under the cursor, which hides the one in its cell.
+            character = (
+                "_" if character == " " and _is_underscore(reading.codes, rows, columns + 1) else character
+            )
         elif unread:
             character = shapes.rule(bits)
         if character:
             reading.codes[rows, columns] = ord(character)
+
+
+def _is_underscore(codes: Codes, rows: Rows, columns: Rows) -> bool:
+    """Tell whether the first of some cells holds an underscore; False beyond the last column."""
+    return bool(columns[0] < codes.shape[1] and codes[rows[0], columns[0]] == ord("_"))
 
 
 def _screen_text(reading: _Reading, confidence: float) -> ScreenText:
@@ -209,3 +228,17 @@ def _cursor(reading: _Reading) -> tuple[int, int] | None:
         underlined = np.argwhere(reading.underlined)
         return (int(underlined[0, 0]), int(underlined[0, 1])) if len(underlined) == 1 else None
     return attributes.block_cursor(reading.paper, reading.ink)
+
+
+def _without_low_cursor(screen: ScreenText) -> ScreenText:
+    """The text with an underscore taken for the cursor: the only one, after a blank at the end of the text.
+
+    In cells this low an underline cursor has the one row of pixels that an underscore has.
+    """
+    rows = [row for row, line in enumerate(screen.lines) if line]
+    if not rows or screen.text.count("_") != 1 or not f" {screen.lines[rows[-1]]}".endswith(" _"):
+        return screen
+    row = rows[-1]
+    column = len(screen.lines[row]) - 1
+    lines = (*screen.lines[:row], screen.lines[row][:-1].rstrip(), *screen.lines[row + 1 :])
+    return replace(screen, lines=lines, cursor=(row, column))

@@ -1,0 +1,28 @@
+"""Frames from image files."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+from reflexarc.errors import ConfigError
+from reflexarc.machine.frame import Frame, pixels_of
+
+
+def load_frame(path: Path) -> Frame:
+    """Read an image file as the frame of a screen.
+
+    Raises ConfigError where it can't be read, is no image or has more than 64 megapixels.
+    """
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            # Between Pillow's two bounds it only warns; ours, which lies in between, is checked before decoding.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(path) as image:
+                return Frame(pixels_of(image), 0.0, 1)
+    except FileNotFoundError:
+        raise ConfigError("there is no such file", path=path) from None
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ConfigError(f"this is no picture of a screen: {error}", path=path) from error
