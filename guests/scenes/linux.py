@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import tempfile
 from functools import cache
@@ -221,12 +222,9 @@ def _boot(options: str, initrd: Path) -> tuple[str, ...]:
 @cache
 def _system() -> Path:
     """The system, built once for all scenes of a recording."""
-    folder = Path(tempfile.gettempdir(), "reflexarc-record-system")
-    if not (folder / "initramfs").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        linux.initramfs(folder)
-    return folder / "initramfs"
+    folder = Path(tempfile.mkdtemp(prefix="reflexarc-record-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return linux.initramfs(folder)
 
 
 def _disk(recorder: Recorder) -> tuple[str, ...]:
