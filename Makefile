@@ -1,7 +1,7 @@
 # `make demo` shows it, `make check` is for while you work, `make test` is what CI runs.
 PYTHON := .venv/bin/python
 STAMP := .venv/.stamp
-SOURCES := packages tests benchmarks tools
+SOURCES := packages tests benchmarks tools guests
 
 .PHONY: setup demo surprise check test test-full bench lock clean
 .DEFAULT_GOAL := setup
