@@ -59,23 +59,27 @@ while read line <&4; do echo "keyboard [$line]" >&3; done
 """
 
 
-# A root shell on the serial port, on a kernel that has drivers for everything QEMU offers; `load` loads them.
+# Runs each line that the serial port brings; its kernel has drivers for all that QEMU offers, `load` loads them.
 DESK_INIT = """#!/bin/sh
 export PATH=/bin
 mount -t devtmpfs dev /dev
 mount -t proc proc /proc
 mount -t sysfs sys /sys
-echo READY > /dev/ttyS0
-exec setsid sh -c 'exec sh < /dev/ttyS0 > /dev/ttyS0 2>&1'
+exec 3<> /dev/ttyS0
+stty -echo <&3
+echo READY >&3
+exec < /dev/null >&3 2>&1
+while read -r line <&3; do eval "$line"; done
 """
 
 # Reports what the tablet does, an event a line: type, code, value (linux/input-event-codes.h).
 POINTER_REPORT = """
-load xhci-pci hid-generic usbhid evdev; sleep 1
+load xhci-pci hid-generic usbhid evdev
+until grep -q Tablet /sys/class/input/event*/device/name; do :; done
 tablet=$(grep -l Tablet /sys/class/input/event*/device/name); tablet=${tablet#/sys/class/input/}
 exec 5< /dev/input/${tablet%/device/name}
-(while dd bs=24 count=1 <&5 2> /dev/null | hexdump -s 16 -e '2/2 "%u " 1/4 "%d\\n"'; do :; done) &
-echo POIN''TER
+(while dd bs=24 count=1 <&5 2> /dev/null | tail -c 8 | hexdump -e '1/2 "%u " 1/2 "%u " 1/4 "%d\\n"'; do :; done) &
+echo POINTER
 """
 
 # Loads modules with what they need, in the order that was worked out when the guest was built.

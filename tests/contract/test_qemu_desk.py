@@ -28,10 +28,9 @@ async def opened(config: QemuConfig, folder: Path) -> AsyncIterator[Machine]:
         yield Machine.of(lent)
 
 
-async def shell(machine: Machine, command: str, count: int = 1) -> str:
+async def shell(machine: Machine, command: str, mark: str) -> str:
     """Have the guest's shell run a command and return what it printed."""
-    mark = f"{hash(command) & 0xFFFF:04x}{count}"
-    await machine.console.write(f"{command}; echo '<'{mark}\n")
+    await machine.console.write(f"{command}\necho '<{mark}'\n")
     heard = await said(machine.console, f"<{mark}")
     return heard[: heard.index(f"<{mark}")]
 
@@ -73,13 +72,17 @@ def test_the_guest_reads_what_is_inserted_and_cannot_hold_it_back(
         async with opened(desk_config, desk_dir) as machine:
             await said(machine.console, "READY")
             await machine.media.insert(str(discs[0]))
-            await shell(machine, "load ata_piix sr_mod; until exec 6< /dev/sr0; do :; done 2> /dev/null")
-            read = [await shell(machine, "dd bs=2048 count=1 <&6 2> /dev/null | strings", 1)]
+            await shell(
+                machine,
+                "load ata_piix sr_mod; until head -c 1 /dev/sr0; do :; done; exec 6< /dev/sr0",
+                "open",
+            )
+            read = [await shell(machine, "dd bs=2048 count=1 <&6 2> /dev/null | strings", "first")]
             # The guest has the drive open, which locks its tray.
             await machine.media.insert(str(discs[1]))
             read.append(
                 await shell(
-                    machine, "exec 6<&-; until dd if=/dev/sr0 bs=2048 count=1 | strings; do :; done", 2
+                    machine, "exec 6<&-; until dd if=/dev/sr0 bs=2048 count=1 | strings; do :; done", "second"
                 )
             )
             await machine.media.eject()
@@ -95,11 +98,13 @@ def test_going_back_keeps_the_console_and_the_keyboard(desk_config: QemuConfig, 
     async def run() -> list[str]:
         async with opened(desk_config, desk_dir) as machine:
             await said(machine.console, "READY")
-            await shell(machine, "word=before; (while read line < /dev/tty1; do echo key $line; done) & true")
+            await shell(
+                machine, "word=before; (while read line < /dev/tty1; do echo key $line; done) &", "begun"
+            )
             await machine.snapshot.save("state")
-            await shell(machine, "word=after")
+            await shell(machine, "word=after", "changed")
             await machine.snapshot.restore("state")
-            words = [await shell(machine, 'echo "[$word]"', 3)]
+            words = [await shell(machine, 'echo "[$word]"', "back")]
             await stroke(machine.keyboard, "a", "b", "enter")
             words.append(await said(machine.console, "key ab"))
             return words

@@ -73,7 +73,7 @@ def test_a_framebuffer_that_linux_sets_up_is_followed(desk_config: QemuConfig, d
         async with open_driver(desk_config, machine="guest", state_dir=desk_dir) as lent:
             machine = Machine.of(lent)
             await follows(machine)
-            await machine.console.write("load bochs; cat /proc/modules > /dev/tty1; echo DO''NE\n")
+            await machine.console.write("load bochs; cat /proc/modules > /dev/tty1; echo DONE\n")
             await said(machine.console, "DONE")
             await shown(machine.screen, lambda frame: frame.width == 1280)
             frame = await follows(machine)
@@ -96,7 +96,7 @@ def test_a_boot_is_followed_from_the_firmware_to_the_framebuffer(
             await follows(machine)
             await said(machine.console, "READY")
             await follows(machine)
-            load = "load virtio-pci virtio-gpu bochs; cat /proc/modules > /dev/tty1; echo DO''NE\n"
+            load = "load virtio-pci virtio-gpu bochs; cat /proc/modules > /dev/tty1; echo DONE\n"
             await machine.console.write(load)
             await said(machine.console, "DONE")
             await shown(machine.screen, lambda frame: frame.width == 1280)
