@@ -23,6 +23,7 @@ drivers = ["qemu"]
 [machines.reflexarc-demo.qemu]
 cdrom = "demo.iso"
 memory_mib = 512
+machine_type = "q35"
 """
 
 

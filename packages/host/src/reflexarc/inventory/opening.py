@@ -21,6 +21,7 @@ from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.places import phase_folders, places
 from reflexarc.machine.capabilities import Capabilities
 from reflexarc.machine.guard import Audit, Guard
+from reflexarc.machine.keyboard import KeysDown
 from reflexarc.machine.lock import MachineLock
 from reflexarc.machine.machine import Machine
 from reflexarc.runs.journal import Journal
@@ -222,7 +223,8 @@ async def open_session(
 
     try:
         async with open_capabilities(entry) as lent:
-            machine = Machine(entry.name, lent, guard, layout=entry.keymap)
+            keys_down = KeysDown(found.machine(entry.place) / "keys-down")
+            machine = Machine(entry.name, lent, guard, layout=entry.keymap, keys_down=keys_down)
             async with Watcher(machine.sensed, Ladder(recognisers), entry.name) as watcher:
                 session = Session(
                     machine,

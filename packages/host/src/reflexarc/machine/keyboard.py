@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from reflexarc.machine import keys
 from reflexarc.machine.capabilities import Keyboard, KeyEvent
@@ -16,6 +18,26 @@ HOLD = 0.05
 TYPING_GAP = 0.015
 
 
+class KeysDown:
+    """The keys that are down on a machine, kept in a file for whoever comes after a program that was killed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> tuple[str, ...]:
+        """Names of the keys that were left down; none where that can't be told."""
+        try:
+            names = self._path.read_text(encoding="ascii").split()
+        except (OSError, UnicodeDecodeError):
+            return ()
+        return tuple(name for name in names if name in keys.KEYS)
+
+    def write(self, down: Collection[str]) -> None:
+        """Keep the keys that are about to be down."""
+        with suppress(OSError):
+            self._path.write_text(" ".join(sorted(down)), encoding="ascii")
+
+
 class GuardedKeyboard:
     """Keys of one machine.
 
@@ -23,10 +45,11 @@ class GuardedKeyboard:
     the power operation it causes.
     """
 
-    def __init__(self, keyboard: Keyboard, guard: Guard, layout: str) -> None:
+    def __init__(self, keyboard: Keyboard, guard: Guard, layout: str, kept: KeysDown | None = None) -> None:
         self._keyboard = keyboard
         self._guard = guard
         self._layout = layout
+        self._kept = kept
         self._down: set[str] = set()
         self._fresh = True
 
@@ -72,9 +95,11 @@ class GuardedKeyboard:
             await self._deliver([KeyEvent(key, False) for key in sorted(self._down)])
 
     async def _let_go_of_others(self) -> None:
-        """Before the first key: let go what another program may have left down, which would make chords of it."""
+        """Before the first key: let go what another program left down, which would make chords of ours."""
         self._fresh = False
-        await self._keyboard.send([KeyEvent(key, False) for key in (*keys.MODIFIERS, "sysrq", "delete")])
+        left = self._kept.read() if self._kept is not None else ()
+        if left:
+            await self._keyboard.send([KeyEvent(key, False) for key in left])
 
     async def _tap(self, chord: Sequence[str], hold: float) -> None:
         events = _tap_events(chord)
@@ -100,6 +125,8 @@ class GuardedKeyboard:
             await self._let_go_of_others()
         for event in events:
             (self._down.add if event.down else self._down.discard)(event.key)
+        if self._kept is not None:
+            self._kept.write(self._down)
         await self._keyboard.send(events)
 
 

@@ -17,7 +17,7 @@ from reflexarc.machine.guarded import (
     GuardedScreen,
     GuardedSnapshot,
 )
-from reflexarc.machine.keyboard import GuardedKeyboard
+from reflexarc.machine.keyboard import GuardedKeyboard, KeysDown
 from reflexarc.machine.pointer import GuardedPointer
 
 __all__ = ["GuardedConsole", "GuardedPower", "GuardedScreen", "Machine"]
@@ -46,14 +46,22 @@ class Machine:
     Each capability raises CapabilityError when no driver of the machine offers it.
     """
 
-    def __init__(self, name: str, lent: Capabilities, guard: Guard, *, layout: str = "us") -> None:
+    def __init__(
+        self,
+        name: str,
+        lent: Capabilities,
+        guard: Guard,
+        *,
+        layout: str = "us",
+        keys_down: KeysDown | None = None,
+    ) -> None:
         self.name = name
         self.guard = guard
         self.offers = lent.names()
         self.guarded = GuardedCapabilities(
             power=GuardedPower(lent.power, guard) if lent.power else None,
             screen=GuardedScreen(lent.screen, guard) if lent.screen else None,
-            keyboard=GuardedKeyboard(lent.keyboard, guard, layout) if lent.keyboard else None,
+            keyboard=GuardedKeyboard(lent.keyboard, guard, layout, keys_down) if lent.keyboard else None,
             console=GuardedConsole(lent.console, guard) if lent.console else None,
             pointer=GuardedPointer(lent.pointer, guard) if lent.pointer else None,
             media=GuardedMedia(lent.media, guard) if lent.media else None,

@@ -51,7 +51,9 @@ class TextRung:
             return Reading(None, screen)
         if verdict.confidence < THRESHOLD:
             return Reading(None, screen, verdict.phase, verdict.confidence)
-        return Reading(Answer(verdict.phase, verdict.confidence, verdict.rung, verdict.complete, screen), screen)
+        return Reading(
+            Answer(verdict.phase, verdict.confidence, verdict.rung, verdict.complete, screen), screen
+        )
 
     def page(self, frame: Frame) -> tuple[Page, ScreenText | None]:
         """What recognisers look at, and the text that was read, None where there is no text console.
