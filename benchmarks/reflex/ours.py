@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -42,8 +43,18 @@ class Reflexarc:
 
 async def react(inventory: Path) -> None:
     """Answer each `wait` line on standard input with one Enter at the next menu."""
+    sent: list[float] = []
     async with reflexarc.open("stimulus", inventory=inventory) as machine:
         await machine.power.on()
+        audit = machine.machine.guard.audit
+
+        def noted(line: Mapping[str, object]) -> None:
+            """The guard's last word before a key goes to the driver."""
+            if audit is not None:
+                audit(line)
+            sent.append(time.perf_counter())
+
+        machine.machine.guard.audit = noted
         while await asyncio.to_thread(sys.stdin.readline):
             print("waiting", flush=True)
             while True:
@@ -54,6 +65,8 @@ async def react(inventory: Path) -> None:
                     continue
                 break
             await machine.keyboard.press("enter")
+            print(f"pressed {sent[0]}", flush=True)
+            sent.clear()
 
 
 if __name__ == "__main__":

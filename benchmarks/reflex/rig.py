@@ -26,10 +26,14 @@ class PeerAbsentError(Exception):
 
 @dataclass(frozen=True)
 class Reaction:
-    """One trial: seconds from the drawn menu to Enter, None where none came; keys that should not have come."""
+    """One trial: seconds from the drawn menu to Enter in the guest, None where none came; keys that should not
+    have come; seconds to the key leaving the watching program, None where it doesn't say.
+    """
 
     seconds: float | None
     wrong: int
+    shown: float
+    sent: float | None = None
 
 
 class Wait(Protocol):
@@ -72,6 +76,7 @@ class Stimulus:
         """Have the menu shown after `delay` seconds and return how it was answered."""
         wrong = 0
         shown = float("nan")
+        reaction = Reaction(None, wrong, shown)
         self._writer.write(b"%.3f\n" % delay)
         async with asyncio.timeout(TRIAL_TIMEOUT):
             while True:
@@ -82,9 +87,11 @@ class Stimulus:
                     if at_menu:
                         await at_menu()
                 elif word == b"K":
-                    return Reaction(now - shown, wrong)
+                    reaction = Reaction(now - shown, wrong, shown)
                 elif word == b"T":
-                    return Reaction(None, wrong)
+                    reaction = Reaction(None, wrong, shown)
+                elif word == b"D":
+                    return reaction
                 else:
                     wrong += 1
 
@@ -164,11 +171,15 @@ def installed(environment: Path, package: str) -> str:
 
 
 class Told:
-    """A watching program that reads `wait` lines and answers each with `waiting` once it does."""
+    """A watching program that reads `wait` lines and answers each with `waiting` once it does.
+
+    pressed: the moments, by this host's monotonic clock, at which it says that it sent its key.
+    """
 
     def __init__(self, program: asyncio.subprocess.Process, folder: Path) -> None:
         self._program = program
         self._folder = folder
+        self.pressed: list[float] = []
 
     async def __call__(self) -> None:
         assert self._program.stdin is not None
@@ -176,6 +187,8 @@ class Told:
         self._program.stdin.write(b"wait\n")
         async with asyncio.timeout(START_TIMEOUT):
             while (line := await self._program.stdout.readline()) != b"waiting\n":
+                if line.startswith(b"pressed "):
+                    self.pressed.append(float(line.split()[1]))
                 if not line:
                     raise PeerAbsentError(f"its watching process has ended: {last_words(self._folder)}")
 

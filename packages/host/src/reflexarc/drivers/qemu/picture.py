@@ -10,6 +10,8 @@ import numpy as np
 
 from reflexarc.machine.frame import Frame, Pixels
 
+QUIET, QUIET_AT_MOST = 0.001, 0.015
+
 
 class Picture:
     """Holds the present pixels; hands copies to any number of readers, made when one asks."""
@@ -23,6 +25,8 @@ class Picture:
         self._frame: tuple[int, Frame] | None = None
         self._changed = asyncio.Event()
         self._error: BaseException | None = None
+        self._dirty_since: float | None = None
+        self._publishing: asyncio.TimerHandle | None = None
 
     @property
     def signal(self) -> bool:
@@ -64,7 +68,29 @@ class Picture:
         self._captured = time.monotonic()
         self._signal = self._signal if signal is None else signal
         self._version += 1
+        self._dirty_since = None
+        if self._publishing is not None:
+            self._publishing.cancel()
+            self._publishing = None
         self._wake()
+
+    def publish_when_quiet(self) -> None:
+        """Let the readers have it once nothing more has been written for a moment.
+
+        QEMU pushes a screen row by row; who reads the first rows at once only holds up the rest.
+        """
+        now = time.monotonic()
+        self._captured = now
+        self._dirty_since = self._dirty_since or now
+        if self._publishing is not None:
+            self._publishing.cancel()
+        delay = max(0.0, min(QUIET, self._dirty_since + QUIET_AT_MOST - now))
+        self._publishing = asyncio.get_running_loop().call_later(delay, self._publish_written)
+
+    def _publish_written(self) -> None:
+        captured = self._captured
+        self.publish()
+        self._captured = captured
 
     def fail(self, error: BaseException) -> None:
         """End every reader, present and future, with the error."""

@@ -154,7 +154,7 @@ class QemuScreen:
 
     def _act(self, outcome: Outcome) -> None:
         if outcome.changed:
-            self._picture.publish()
+            self._picture.publish_when_quiet()
         if outcome.check is Check.NOW:
             self._check_in(_ASTRAY_GAP if self._checking else 0)
         elif outcome.check is Check.AT_REST:
