@@ -125,6 +125,25 @@ def test_one_program_at_a_time_writes_to_the_console(menu_config: QemuConfig, st
     asyncio.run(run())
 
 
+def test_what_is_written_arrives_even_where_the_program_ends_at_once(
+    system_config: QemuConfig, system_dir: Path
+) -> None:
+    line = "word " * 40
+
+    async def write() -> None:
+        async with open_driver(system_config, machine="guest", state_dir=system_dir) as lent:
+            await Machine.of(lent).power.on()
+            await said(Machine.of(lent).console, "READY")
+            await Machine.of(lent).console.write(line + "\n")
+
+    async def read() -> None:
+        async with open_driver(system_config, machine="guest", state_dir=system_dir) as lent:
+            await said(Machine.of(lent).console, f"serial [{line.strip()}]")
+
+    asyncio.run(write())
+    asyncio.run(read())
+
+
 def test_a_killed_machine_ends_every_wait_with_an_error_that_names_its_log(
     menu_config: QemuConfig, state_dir: Path
 ) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import codecs
+import fcntl
 import os
+import termios
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +20,7 @@ HISTORY_BYTES = 1 << 20
 _CHUNK = 1 << 16
 _FAST, _SLOW = 0.005, 0.04
 WRITE_TIMEOUT = 20.0
+CLOSE_TIMEOUT = 2.0
 
 
 class Port:
@@ -61,8 +65,11 @@ class Port:
         return await asyncio.to_thread(self._monitor.peer.lost, "console.write")
 
     async def close(self) -> None:
-        """Let others have it."""
+        """Let others have it, once QEMU has taken what was written: it forgets what it hasn't at a hang-up."""
         if self._writer is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_TIMEOUT):
+                    await self._taken(self._writer)
             self._writer.close()
             with suppress(OSError):
                 await self._writer.wait_closed()
@@ -71,6 +78,15 @@ class Port:
             await asyncio.gather(self._reading, return_exceptions=True)
         if self._lock is not None:
             self._lock.close()
+
+    async def _taken(self, writer: asyncio.StreamWriter) -> None:
+        end = writer.get_extra_info("socket")
+        unread = array.array("i", [1])
+        with suppress(OSError):  # a system that doesn't tell, or a socket that has ended
+            while unread[0]:
+                # Source: Linux, tcp(7), SIOCOUTQ; Unix sockets answer it, too, under the terminals' number.
+                fcntl.ioctl(end.fileno(), termios.TIOCOUTQ, unread)
+                await asyncio.sleep(_FAST if unread[0] else 0)
 
     async def _open(self) -> asyncio.StreamWriter:
         peer = self._monitor.peer

@@ -1,0 +1,1 @@
+"""What watching a QEMU machine costs, and whether going back and switching modes lose anything."""
