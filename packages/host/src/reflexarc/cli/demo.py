@@ -78,5 +78,7 @@ async def _end_earlier(machine: DemoMachine) -> None:
 
 
 def _tell_how_to_answer(run_id: str, recover: Path) -> None:
+    if recover.is_relative_to(Path.cwd()):
+        recover = recover.relative_to(Path.cwd())
     click.echo("When the run is held, answer it from another terminal:", err=True)
     click.echo(f"  reflexarc runs reply {run_id} amend {recover} --resume-at 0 --grant power.reset", err=True)
