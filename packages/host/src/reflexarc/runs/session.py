@@ -11,9 +11,19 @@ from uuid import uuid4
 
 from reflexarc.errors import OffScriptError, OperationTimeoutError, PlaybookError, RunError
 from reflexarc.machine.frame import Frame
+from reflexarc.machine.guarded import (
+    GuardedBoot,
+    GuardedConsole,
+    GuardedFreeze,
+    GuardedMedia,
+    GuardedPower,
+    GuardedScreen,
+    GuardedSnapshot,
+)
 from reflexarc.machine.keyboard import GuardedKeyboard
 from reflexarc.machine.lock import MachineLock
-from reflexarc.machine.machine import GuardedConsole, GuardedPower, GuardedScreen, Machine
+from reflexarc.machine.machine import Machine
+from reflexarc.machine.pointer import GuardedPointer
 from reflexarc.observation import Observation, Phases
 from reflexarc.playbook import engine, stepping, waiting
 from reflexarc.playbook.events import Granted, Observed, Started, Touched
@@ -76,6 +86,26 @@ class Session:
     @property
     def console(self) -> GuardedConsole:
         return self.machine.console
+
+    @property
+    def pointer(self) -> GuardedPointer:
+        return self.machine.pointer
+
+    @property
+    def media(self) -> GuardedMedia:
+        return self.machine.media
+
+    @property
+    def boot(self) -> GuardedBoot:
+        return self.machine.boot
+
+    @property
+    def snapshot(self) -> GuardedSnapshot:
+        return self.machine.snapshot
+
+    @property
+    def freeze(self) -> GuardedFreeze:
+        return self.machine.freeze
 
     async def observe(self) -> Observation:
         """Look at the machine now: a reading of its own, taken after the call."""
