@@ -22,7 +22,7 @@ check: setup
 	.venv/bin/ruff check $(SOURCES)
 	for platform in linux darwin; do .venv/bin/mypy --platform $$platform $(SOURCES) || exit 1; done
 	.venv/bin/lint-imports
-	$(PYTHON) -m pytest tests/unit tests/contract
+	$(PYTHON) -m pytest -m "not full" tests/unit tests/contract
 
 test: check
 	$(PYTHON) -m pytest -m "not full" tests/e2e

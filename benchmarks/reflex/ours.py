@@ -52,7 +52,8 @@ async def react(inventory: Path) -> None:
             """The guard's last word before a key goes to the driver."""
             if audit is not None:
                 audit(line)
-            sent.append(time.perf_counter())
+            if line["operation"] == "keyboard.press":
+                sent.append(time.perf_counter())
 
         machine.machine.guard.audit = noted
         while await asyncio.to_thread(sys.stdin.readline):

@@ -16,7 +16,7 @@ from reflexarc.drivers.qemu.launch import find
 from reflexarc.errors import OperationRejectedError
 from reflexarc.machine.capabilities import BootDevice
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.full]
 
 DISC, DISK = 800, 1024
 

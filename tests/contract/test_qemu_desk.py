@@ -16,7 +16,7 @@ from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.driver import open_driver
 from reflexarc.machine.capabilities import Button
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.full]
 
 EV_KEY, EV_REL, EV_ABS = 1, 2, 3
 BTN_LEFT, BTN_RIGHT, BTN_MIDDLE, REL_WHEEL = 0x110, 0x111, 0x112, 8

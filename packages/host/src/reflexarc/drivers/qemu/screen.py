@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from reflexarc.drivers.qemu.client import Monitor
 from reflexarc.drivers.qemu.display import Display
@@ -25,6 +26,8 @@ POLL_FAST, POLL_SLOW = 0.02, 0.25
 REST = 0.15
 LONGEST_UNCHECKED = 1.0
 _ASTRAY_GAP = 0.005
+# The first change after so long a stillness is followed by a look soon after.
+STILL, CHASE = 0.2, 0.005
 _RETRY_PUSH = 2.0
 
 _log = logging.getLogger("reflexarc.qemu")
@@ -46,6 +49,7 @@ class QemuScreen:
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._checking = False
+        self._moved_at = 0.0
         self._unchecked_since: float | None = None
         self._viewers = 0
         self._viewed = asyncio.Event()
@@ -150,15 +154,28 @@ class QemuScreen:
             await asyncio.sleep(interval)
 
     def _on_changes(self, changes: Sequence[Change]) -> None:
-        self._act(self._tracker.take(changes))
+        outcome = self._tracker.take(changes)
+        if outcome.changed and outcome.check is Check.AT_REST:
+            now = time.monotonic()
+            if now - self._moved_at > STILL:
+                # What broke the stillness may be half drawn, and QEMU looks again only 30 ms later.
+                outcome = replace(outcome, check=Check.SOON)
+            self._moved_at = now
+        self._act(outcome)
 
     def _act(self, outcome: Outcome) -> None:
         if outcome.changed:
             self._picture.publish_when_quiet()
         if outcome.check is Check.NOW:
             self._check_in(_ASTRAY_GAP if self._checking else 0)
-        elif outcome.check is Check.AT_REST:
+        elif outcome.check is Check.SOON:
+            self._check_in(CHASE)
+        elif outcome.check is Check.AT_REST and not self._chasing():
             self._check_in(REST)
+
+    def _chasing(self) -> bool:
+        """Tell whether a look is due sooner than the screen could be at rest."""
+        return self._timer is not None and self._timer.when() - asyncio.get_running_loop().time() <= CHASE
 
     def _check_in(self, delay: float) -> None:
         now = time.monotonic()

@@ -22,7 +22,8 @@ class Check(Enum):
 
     NONE = 0
     AT_REST = 1
-    NOW = 2
+    SOON = 2
+    NOW = 3
 
 
 @dataclass(frozen=True)
