@@ -17,5 +17,5 @@ def test_reading_waits_for_text_and_what_is_written_is_echoed(system: Rig) -> No
             return heard + await reading
 
     heard = asyncio.run(run())
-    assert heard.count("READY") == 1
+    assert heard.count("READY") == 1 + heard.count("Power down")  # other tests may have restarted it
     assert heard.count("serial [grüezi]") == 1

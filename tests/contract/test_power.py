@@ -68,6 +68,7 @@ def test_the_power_button_shuts_the_system_down_and_it_starts_again(system: Rig)
             states = [await machine.power.state()]
             await machine.power.shutdown(30)
             await machine.power.on()
+            await said(machine.console, "READY")  # the tests share the system, and each expects it up
             return [*states, await machine.power.state()]
 
     assert asyncio.run(run()) == [PowerState.OFF, PowerState.ON]

@@ -126,18 +126,18 @@ def test_one_program_at_a_time_writes_to_the_console(menu_config: QemuConfig, st
 
 
 def test_what_is_written_arrives_even_where_the_program_ends_at_once(
-    system_config: QemuConfig, system_dir: Path
+    system_config: QemuConfig, state_dir: Path
 ) -> None:
     line = "word " * 40
 
     async def write() -> None:
-        async with open_driver(system_config, machine="guest", state_dir=system_dir) as lent:
+        async with open_driver(system_config, machine="guest", state_dir=state_dir) as lent:
             await Machine.of(lent).power.on()
             await said(Machine.of(lent).console, "READY")
             await Machine.of(lent).console.write(line + "\n")
 
     async def read() -> None:
-        async with open_driver(system_config, machine="guest", state_dir=system_dir) as lent:
+        async with open_driver(system_config, machine="guest", state_dir=state_dir) as lent:
             await said(Machine.of(lent).console, f"serial [{line.strip()}]")
 
     asyncio.run(write())
