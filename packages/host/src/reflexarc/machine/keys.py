@@ -5,6 +5,7 @@ Canonical names are those of a US board.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 
 from reflexarc.errors import ConfigError
@@ -66,6 +67,16 @@ def canonical(name: str) -> str:
     near = get_close_matches(spelled, [*KEYS, *_ALIASES], n=3)
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     raise ConfigError(f"there is no key {name!r}{hint}")
+
+
+def spellings() -> Mapping[str, frozenset[str]]:
+    """Every lower-case way to write each key, by its canonical name; `_` may be `-` or a blank, too."""
+    written = {key: {key} for key in KEYS}
+    for alias, key in _ALIASES.items():
+        written[key].add(alias)
+    for key, characters in _PUNCTUATION.items():
+        written[key].add(characters[0])
+    return {key: frozenset(ways) for key, ways in written.items()}
 
 
 def chord(text: str) -> tuple[str, ...]:

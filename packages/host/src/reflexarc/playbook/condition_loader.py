@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from reflexarc.observation import UNKNOWN, Phases
 from reflexarc.playbook.conditions import (
@@ -20,9 +20,9 @@ from reflexarc.playbook.conditions import (
 )
 from reflexarc.playbook.document import Document, Path
 from reflexarc.playbook.fields import Fields, spell, unknown
+from reflexarc.playbook.format import COMPARISONS, CONDITIONS, MAX_PLACE, REGION
 
-_KINDS = ("phase", "text", "serial", "changed", "settled", "value", "any", "all", "not")
-_BESIDE = {"text": ("highlighted", "region"), "value": ("equals", "matches", "in")}
+_KINDS = tuple(CONDITIONS)
 
 
 class ConditionLoader:
@@ -61,13 +61,15 @@ class ConditionLoader:
                     raise self._document.error((*path, key), unknown("kind of condition", key, _KINDS))
             raise self._document.error(path, f"a condition has exactly one of: {', '.join(_KINDS)}")
         kind = kinds[0]
-        fields = Fields(self._document, path, value, (kind, *_BESIDE.get(kind, ())), f"a {kind} condition")
+        fields = Fields(self._document, path, value, CONDITIONS[kind], f"a {kind} condition")
+        if fields.get(kind) is None:
+            raise fields.error(kind, f"{kind} says nothing here; give it a value, or leave the condition out")
         loaders: Mapping[str, Callable[[Fields], Condition]] = {
             "phase": self._phase,
             "text": self._text,
             "serial": lambda f: SerialIs(f.pattern("serial") or ""),
             "changed": self._changed,
-            "settled": lambda f: Settled(f.number("settled", 0, 86_400) or 0.0),
+            "settled": lambda f: Settled(f.number("settled") or 0.0),
             "value": self._value,
             "any": lambda f: AnyOf(self._parts(f, "any")),
             "all": lambda f: AllOf(self._parts(f, "all")),
@@ -106,7 +108,7 @@ class ConditionLoader:
         region = None
         if raw is not None:
             path = (*fields.path, "region")
-            given = Fields(self._document, path, raw, ("rows", "columns"), "a region")
+            given = Fields(self._document, path, raw, REGION, "a region")
             region = Region(_ends(given, "rows"), _ends(given, "columns"))
         return TextIs(fields.pattern("text") or "", fields.flag("highlighted"), region)
 
@@ -117,9 +119,9 @@ class ConditionLoader:
         return Not(self._part((*fields.path, "not"), fields.get("not")))
 
     def _value(self, fields: Fields) -> Condition:
-        tests = [key for key in ("equals", "matches", "in") if fields.get(key) is not None]
+        tests = [key for key in COMPARISONS if fields.get(key) is not None]
         if len(tests) != 1:
-            raise fields.error("value", "beside value stands exactly one of: equals, matches, in")
+            raise fields.error("value", f"beside value stands exactly one of: {', '.join(COMPARISONS)}")
         among = fields.get("in")
         if among is not None and not isinstance(among, list):
             raise fields.error("in", f"in is a list, not {spell(among)}")
@@ -127,17 +129,30 @@ class ConditionLoader:
             _scalar(fields, "value"),
             equals=_scalar(fields, "equals") if "equals" in tests else None,
             matches=fields.pattern("matches"),
-            among=None if among is None else tuple(_spell_scalar(item) for item in among),
+            among=None if among is None else tuple(self._among(fields, among)),
         )
+
+    def _among(self, fields: Fields, items: list[object]) -> Iterator[str]:
+        for index, item in enumerate(items):
+            if item is None or isinstance(item, list | Mapping):
+                path = (*fields.path, "in", index)
+                raise self._document.error(path, f"in lists texts, numbers or true/false, not {spell(item)}")
+            yield _spell_scalar(item)
 
 
 def _ends(fields: Fields, key: str) -> tuple[int, int]:
     value = fields.get(key)
     if value is None:
         return 0, -1
-    if isinstance(value, list) and len(value) == 2 and all(type(end) is int for end in value):
-        return value[0], value[1]
+    if isinstance(value, list) and len(value) == 2 and all(_is_place(end) for end in value):
+        return int(value[0]), int(value[1])
     raise fields.error(key, f"{key} is [first, last], counted from 0 or, negative, from the end")
+
+
+def _is_place(end: object) -> bool:
+    if isinstance(end, bool) or not isinstance(end, int | float):
+        return False
+    return abs(end) <= MAX_PLACE and end == int(end)
 
 
 def _scalar(fields: Fields, key: str) -> str:

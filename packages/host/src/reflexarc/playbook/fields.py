@@ -12,13 +12,17 @@ from reflexarc.playbook.document import Document, Path
 
 
 class Fields:
-    """A mapping of the document whose keys are all known; absent and null are the same."""
+    """A mapping of the document whose keys are all known; absent and null are the same.
+
+    known: the keys; where they come with their bounds and choices, these hold for their values.
+    """
 
     def __init__(
         self, document: Document, path: Path, value: object, known: Collection[str], what: str
     ) -> None:
         self.document = document
         self.path = path
+        self._known = known
         if not isinstance(value, Mapping):
             raise document.error(path, f"{what} is a mapping, not {spell(value)}")
         self._values = cast("Mapping[str, object]", value)
@@ -50,8 +54,9 @@ class Fields:
             return default if value is None else value
         raise self.error(key, f"{key} is true or false, not {spell(value)}")
 
-    def number(self, key: str, minimum: float = 0.0, maximum: float = 1e6) -> float | None:
+    def number(self, key: str, minimum: float | None = None, maximum: float | None = None) -> float | None:
         value = self.get(key)
+        minimum, maximum = self._bounds(key, minimum, maximum)
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -60,7 +65,13 @@ class Fields:
             raise self.error(key, f"{key} is between {minimum:g} and {maximum:g}, not {value:g}")
         return float(value)
 
-    def integer(self, key: str, minimum: int, maximum: int) -> int | None:
+    def _bounds(self, key: str, minimum: float | None, maximum: float | None) -> tuple[float, float]:
+        known = self._known.get(key) if isinstance(self._known, Mapping) else None
+        minimum = known.minimum if minimum is None and known is not None else minimum
+        maximum = known.maximum if maximum is None and known is not None else maximum
+        return 0.0 if minimum is None else minimum, 1e6 if maximum is None else maximum
+
+    def integer(self, key: str, minimum: int | None = None, maximum: int | None = None) -> int | None:
         value = self.number(key, minimum, maximum)
         if value is not None and value != int(value):
             raise self.error(key, f"{key} is a whole number, not {value:g}")
@@ -76,7 +87,9 @@ class Fields:
         raise self.error(key, f"{key} is a list of words, not {spell(value)}")
 
     def choice(self, key: str, choices: tuple[str, ...]) -> str:
-        value = self.text(key) or choices[0]
+        value = self.text(key)
+        if value is None:
+            return choices[0]
         if value not in choices:
             raise self.error(key, f"{key} is {' or '.join(choices)}, not {value!r}")
         return value

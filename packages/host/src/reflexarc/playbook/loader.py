@@ -7,24 +7,26 @@ from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import cast
 
-from reflexarc.errors import PlaybookError, SafetyError
-from reflexarc.machine.policy import CLASSES, OPERATIONS, covers
+from reflexarc.errors import PlaybookError
+from reflexarc.machine.policy import CLASSES, OPERATIONS
 from reflexarc.observation import Phases
 from reflexarc.playbook import document as documents
 from reflexarc.playbook.condition_loader import ConditionLoader
 from reflexarc.playbook.conditions import Condition, templates_in
 from reflexarc.playbook.document import Document, Path
 from reflexarc.playbook.fields import Fields, spell, unknown
+from reflexarc.playbook.format import (
+    AUTHORIZE,
+    CAPABILITIES,
+    DEFAULTS,
+    MAX_STEPS,
+    OPERATION_NAMES,
+    PLAYBOOK,
+    VARIABLE,
+)
 from reflexarc.playbook.model import Playbook, Variable
 from reflexarc.playbook.step_loader import load_step
 from reflexarc.playbook.template import names_in
-
-_KEYS = (
-    "name", "description", "version", "vars", "requires", "authorize", "on_unknown", "unknown_after", "alarm",
-    "hold", "defaults", "steps",
-)  # fmt: skip
-_CAPABILITIES = ("power", "screen", "keyboard", "console")
-MAX_STEPS = 2000
 
 
 def load_file(path: FilePath, phases: Phases) -> Playbook:
@@ -54,26 +56,21 @@ def load_document(document: Document, phases: Phases) -> Playbook:
     """Check a document and compile it."""
     if document.data is None:
         raise document.error((), "the playbook is empty; it needs a name and steps")
-    top = Fields(document, (), document.data, _KEYS, "a playbook")
+    top = Fields(document, (), document.data, PLAYBOOK, "a playbook")
     conditions = ConditionLoader(document, phases)
-    defaults = Fields(
-        document,
-        ("defaults",),
-        top.get("defaults") or {},
-        ("timeout", "min_confidence", "hold_for"),
-        "defaults",
-    )
-    if top.get("version") not in (None, 1):
+    given = {} if top.get("defaults") is None else top.get("defaults")
+    defaults = Fields(document, ("defaults",), given, DEFAULTS, "defaults")
+    if isinstance(top.get("version"), bool) or top.get("version") not in (None, 1):
         raise top.error("version", f"this reflexarc reads format version 1, not {top.get('version')!r}")
-    top.choice("hold", ("passive",))
+    top.choice("hold", PLAYBOOK["hold"].choices)
     alarm = None if top.get("alarm") is None else top.texts("alarm")
     for index, phase in enumerate(alarm or ()):
         conditions.phase_name(("alarm", index), phase)
     for index, need in enumerate(top.texts("requires")):
-        if need not in _CAPABILITIES:
-            raise document.error(("requires", index), unknown("capability", need, _CAPABILITIES))
-    confidence = defaults.number("min_confidence", 0, 1)
-    unknown_after = top.number("unknown_after", 0, 86_400)
+        if need not in CAPABILITIES:
+            raise document.error(("requires", index), unknown("capability", need, CAPABILITIES))
+    confidence = defaults.number("min_confidence")
+    unknown_after = top.number("unknown_after")
     playbook = Playbook(
         name=top.required_text("name", "a playbook"),
         description=top.text("description") or "",
@@ -81,11 +78,11 @@ def load_document(document: Document, phases: Phases) -> Playbook:
         variables={variable.name: variable for variable in _variables(top)},
         authorize=_authorize(top),
         alarm=alarm,
-        on_unknown=top.choice("on_unknown", ("escalate", "wait")),
+        on_unknown=top.choice("on_unknown", PLAYBOOK["on_unknown"].choices),
         unknown_after=10.0 if unknown_after is None else unknown_after,
-        timeout=defaults.number("timeout", 0.1, 1e6),
+        timeout=defaults.number("timeout"),
         min_confidence=0.8 if confidence is None else confidence,
-        hold_for=defaults.number("hold_for", 0, 3600),
+        hold_for=defaults.number("hold_for"),
         steps=(),
     )
     steps = tuple(
@@ -113,7 +110,7 @@ def _step_list(document: Document, value: object) -> list[object]:
 
 
 def _variables(top: Fields) -> Iterator[Variable]:
-    value = top.get("vars") or {}
+    value = {} if top.get("vars") is None else top.get("vars")
     if not isinstance(value, Mapping):
         raise top.error("vars", f"vars is a mapping of names, not {spell(value)}")
     for name, raw in value.items():
@@ -123,9 +120,7 @@ def _variables(top: Fields) -> Iterator[Variable]:
                 raise top.document.error(path, "the value of a variable is text, a number or true/false")
             yield Variable(name, default=raw, required=raw is None)
             continue
-        given = Fields(
-            top.document, path, raw, ("default", "required", "secret", "description"), "a variable"
-        )
+        given = Fields(top.document, path, raw, VARIABLE, "a variable")
         default, secret = given.get("default"), given.flag("secret")
         if isinstance(default, list | Mapping):
             raise given.error("default", "the value of a variable is text, a number or true/false")
@@ -139,20 +134,13 @@ def _variables(top: Fields) -> Iterator[Variable]:
 def _authorize(top: Fields) -> tuple[str, ...]:
     if top.get("authorize") is None:
         return ()
-    given = Fields(top.document, ("authorize",), top.get("authorize"), ("destructive", "ops"), "authorize")
+    given = Fields(top.document, ("authorize",), top.get("authorize"), AUTHORIZE, "authorize")
     ops = given.texts("ops")
     for index, name in enumerate(ops):
-        if name not in CLASSES and not _names_an_operation(name):
+        if name not in OPERATION_NAMES:
             known = [*OPERATIONS, *CLASSES]
             raise top.document.error(("authorize", "ops", index), unknown("operation", name, known))
     return ops if given.flag("destructive") else ()
-
-
-def _names_an_operation(name: str) -> bool:
-    try:
-        return any(covers([name], operation) for operation in OPERATIONS)
-    except SafetyError:
-        return False
 
 
 def _with_checked_names(document: Document, playbook: Playbook) -> Playbook:

@@ -11,25 +11,22 @@ from reflexarc.playbook.condition_loader import ConditionLoader
 from reflexarc.playbook.conditions import Condition, ValueIs
 from reflexarc.playbook.document import Document, Path
 from reflexarc.playbook.fields import Fields, spell, unknown
+from reflexarc.playbook.format import STEP, WORD
 from reflexarc.playbook.model import Step
 
-_KEYS = (
-    "name", "wait_for", "action", "args", "destructive", "precondition", "passing", "expect",
-    "expect_timeout", "retries", "timeout", "min_confidence", "hold_for", "when", "register",
-)  # fmt: skip
-_NAME = re.compile(r"[A-Za-z_]\w{0,63}")
+_NAME = re.compile(WORD)
 
 
 def load_step(document: Document, path: Path, raw: object, conditions: ConditionLoader) -> Step:
     """Check one step and compile it; raises PlaybookError with its place."""
-    fields = Fields(document, path, raw, _KEYS, "a step")
+    fields = Fields(document, path, raw, STEP, "a step")
     action = _action(fields)
     args, condition_args = _arguments(fields, action, conditions)
     passing = fields.texts("passing")
     for index, phase in enumerate(passing):
         conditions.phase_name((*path, "passing", index), phase)
-    retries = fields.integer("retries", 0, 20)
-    expect_timeout = fields.number("expect_timeout", 0.1, 86_400)
+    retries = fields.integer("retries")
+    expect_timeout = fields.number("expect_timeout")
     step = Step(
         name=fields.required_text("name", "a step"),
         action=action.name if action else None,
@@ -42,9 +39,9 @@ def load_step(document: Document, path: Path, raw: object, conditions: Condition
         expect=conditions.load((*path, "expect"), fields.get("expect")),
         expect_timeout=10.0 if expect_timeout is None else expect_timeout,
         retries=2 if retries is None else retries,
-        timeout=fields.number("timeout", 0.1, 1e6),
-        min_confidence=fields.number("min_confidence", 0, 1),
-        hold_for=fields.number("hold_for", 0, 3600),
+        timeout=fields.number("timeout"),
+        min_confidence=fields.number("min_confidence"),
+        hold_for=fields.number("hold_for"),
         when=conditions.load((*path, "when"), fields.get("when")),
         register=_register(fields),
     )
@@ -64,9 +61,9 @@ def _action(fields: Fields) -> Action | None:
 def _arguments(
     fields: Fields, action: Action | None, conditions: ConditionLoader
 ) -> tuple[dict[str, object], dict[str, Condition]]:
-    raw = fields.get("args") or {}
+    raw = {} if fields.get("args") is None else fields.get("args")
     if action is None:
-        if raw:
+        if raw != {}:
             raise fields.error("args", "args stand beside an action, and this step has none")
         return {}, {}
     known = action.arguments
@@ -97,12 +94,10 @@ def _argument(given: Fields, name: str, argument: Argument) -> object:
     if argument.type == "boolean":
         return given.flag(name)
     value = given.get(name)
-    if isinstance(value, Mapping | list):
-        raise given.error(name, f"{name} is text, not {spell(value)}")
     if not isinstance(value, str):
-        if argument.type not in ("key", "string") or isinstance(value, bool | float):
-            raise given.error(name, f"{name} is text, not {spell(value)}; quote it")
-        value = str(value)
+        # YAML reads 0123 as 83: what is typed has to be what is written.
+        hint = "" if isinstance(value, Mapping | list) else "; quote it"
+        raise given.error(name, f"{name} is text, not {spell(value)}{hint}")
     if argument.type in ("key", "chord"):
         if "{{" in value:
             raise given.error(name, "a key is written out: values are never substituted into keys")

@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from reflexarc.errors import PlaybookError
 
 _SLOT = re.compile(r"\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}")
+# A whole text whose double braces all hold a dotted name.
+TEMPLATE = r"^(?:\{\{\s*[A-Za-z_][\w.-]*\s*\}\}|(?!\{\{|\}\})[\s\S])*$"
 
 
 def names_in(template: str) -> list[str]:
@@ -16,8 +18,7 @@ def names_in(template: str) -> list[str]:
 
     Raises PlaybookError for braces that hold anything but a dotted name.
     """
-    rest = _SLOT.sub("", template)
-    if "{{" in rest or "}}" in rest:
+    if not re.search(TEMPLATE, template):
         raise PlaybookError(f"{{{{ }}}} holds one dotted name and nothing else; not so in {template!r}")
     return _SLOT.findall(template)
 
