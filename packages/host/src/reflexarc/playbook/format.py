@@ -154,3 +154,5 @@ CONDITIONS: Mapping[str, Mapping[str, Key]] = {
 }
 # Of these keys beside `value` exactly one is given.
 COMPARISONS = ("equals", "matches", "in")
+# Actions that press a key more than once; where the key is a power operation, that is authorised for one press.
+REPEATING = frozenset({"press_until"})

@@ -11,7 +11,7 @@ from reflexarc.playbook.condition_loader import ConditionLoader
 from reflexarc.playbook.conditions import Condition, ValueIs
 from reflexarc.playbook.document import Document, Path
 from reflexarc.playbook.fields import Fields, spell, unknown
-from reflexarc.playbook.format import STEP, WORD
+from reflexarc.playbook.format import REPEATING, STEP, WORD
 from reflexarc.playbook.model import Step
 
 _NAME = re.compile(WORD)
@@ -123,7 +123,7 @@ def _check_whole(fields: Fields, step: Step) -> None:
         raise fields.error(
             "action", f"{step.action} is {needed}, which is destructive: say so with `destructive: true`"
         )
-    repeated = step.action == "press_until" or step.args.get("times", 1) != 1
+    repeated = step.action in REPEATING or step.args.get("times", 1) != 1
     if needed and needed != "step.destructive" and repeated:
         raise fields.error("action", f"{needed} is authorised for one press at a time; press it once")
     if step.destructive and step.action is None:
