@@ -27,6 +27,8 @@ _COMMANDS = {
     "type": "type a text",
     "power": "ask or change the power",
     "phases": "list phases, explain a frame, try the recognisers on labelled screens",
+    "playbook": "validate, list and show playbooks; print their JSON Schema",
+    "doctor": "say what is wrong with the host and the machines, and how to put it right",
     "demo": "build a small machine and drive it from power-on to a shell",
     "completions": "print the completion script of a shell",
 }
@@ -42,6 +44,8 @@ _MODULES = {
     "type": "control",
     "power": "control",
     "phases": "phases",
+    "playbook": "playbook",
+    "doctor": "doctor",
     "demo": "demo",
     "completions": "completions",
 }

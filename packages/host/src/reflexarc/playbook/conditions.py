@@ -307,4 +307,16 @@ def spell(condition: Condition | None) -> str:
         case None:
             return "nothing"
         case _:
-            return type(condition).__name__.lower()
+            return _spell_leaf(condition)
+
+
+def _spell_leaf(condition: Condition) -> str:
+    match condition:
+        case Settled(seconds):
+            return f"a screen still for {seconds:g} s"
+        case ValueIs(value, equals, _, among) if equals is not None or among is not None:
+            return f"{value!r} one of {', '.join(map(repr, among or [equals]))}"
+        case ValueIs(value, matches=pattern):
+            return f"{value!r} matching /{pattern}/"
+        case _:
+            return "a changed screen" if isinstance(condition, Changed) else type(condition).__name__.lower()

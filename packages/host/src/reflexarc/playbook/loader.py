@@ -34,12 +34,17 @@ def load_file(path: FilePath, phases: Phases) -> Playbook:
 
     Raises PlaybookError when it can't be read or anything in it is wrong.
     """
+    return load_document(read_file(path), phases)
+
+
+def read_file(path: FilePath) -> Document:
+    """Read a YAML or JSON file, unchecked beyond its syntax; raises PlaybookError."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise PlaybookError(f"can't read the playbook: {reason}", path=str(path)) from error
-    return load_text(text, phases, name=str(path))
+    return documents.parse(text, str(path))
 
 
 def load_text(text: str, phases: Phases, *, name: str | None = None) -> Playbook:

@@ -23,6 +23,11 @@ def names_in(template: str) -> list[str]:
     return _SLOT.findall(template)
 
 
+def roots_in(text: str) -> list[str]:
+    """The first parts of the names that a text looks up, whatever else is in braces."""
+    return [name.split(".", 1)[0] for name in _SLOT.findall(text)]
+
+
 def render(template: str, scope: Mapping[str, object]) -> str:
     """Replace every slot by its value as text; raises PlaybookError for a name that has no value."""
     return _SLOT.sub(lambda slot: _text(look_up(slot.group(1), scope)), template)
