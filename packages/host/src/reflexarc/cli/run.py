@@ -26,7 +26,7 @@ from reflexarc.machine.policy import covers
 from reflexarc.playbook import grants
 from reflexarc.playbook.loader import load_file
 from reflexarc.playbook.model import Playbook
-from reflexarc.runs.preflight import Finding, preflight
+from reflexarc.runs.preflight import Finding, Severity, preflight
 from reflexarc.runs.replies import check_grant, check_variables
 from reflexarc.sensing.recognise import load_recognisers
 
@@ -192,7 +192,7 @@ async def _dry_run(entry: Entry, playbook: Playbook, wish: Wish) -> int:
         async with open_session(entry, holder="a dry run", dry_run=True, launch=False) as session:
             findings = await preflight(session.machine, playbook.needs)
     except ConnectError as error:
-        findings = [Finding("machine", ok=True, critical=False, detail=str(error))]
+        findings = [Finding("machine", Severity.INFO, str(error))]
     steps = [
         {
             "name": step.name,
@@ -204,9 +204,7 @@ async def _dry_run(entry: Entry, playbook: Playbook, wish: Wish) -> int:
         for step in playbook.steps
     ]
     if wish.as_json:
-        checks = [
-            {"check": f.check, "ok": f.ok, "critical": f.critical, "detail": f.detail} for f in findings
-        ]
+        checks = [finding.as_dict() for finding in findings]
         click.echo(
             dump({"machine": entry.name, "playbook": playbook.name, "preflight": checks, "steps": steps})
         )

@@ -67,6 +67,19 @@ class MachineLock:
             os.close(fd)
         return False
 
+    def holder(self) -> str | None:
+        """Who else holds the lock at this moment, None where nobody does; nothing is made or written."""
+        if self._fd is not None or not self._path.exists():
+            return None
+        fd = self._open()
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return os.read(fd, MAX_HOLDER).decode(errors="replace").strip() or "another process"
+        finally:
+            os.close(fd)
+        return None
+
     def _open(self) -> int:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

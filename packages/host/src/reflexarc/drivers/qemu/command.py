@@ -48,13 +48,21 @@ def accelerator(config: QemuConfig) -> str:
     """
     if config.accel != "auto":
         return config.accel
-    backend = any(Path("/sys/module", name).exists() for name in ("kvm_intel", "kvm_amd"))
-    if not backend or not os.access("/dev/kvm", os.R_OK | os.W_OK):
+    if kvm_obstacle() is not None:
         return "tcg"
     if firmware_runs(config.binary, "kvm"):
         return "kvm"
     _log.warning("KVM is there, but no machine makes progress under it: machines run emulated, and slower")
     return "tcg"
+
+
+def kvm_obstacle() -> str | None:
+    """Say why KVM is out of the question on this host, None where it is worth a trial."""
+    if not any(Path("/sys/module", name).exists() for name in ("kvm_intel", "kvm_amd")):
+        return "neither kvm_intel nor kvm_amd is loaded"
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "this user may not open /dev/kvm" if os.path.exists("/dev/kvm") else "there is no /dev/kvm"
+    return None
 
 
 @lru_cache(maxsize=16)

@@ -45,16 +45,25 @@ def uefi(kind: str, *, machine: str, folder: Path, root: Path = Path("/")) -> Fi
 
     kind: `uefi` or `uefi-secure`. Raises ConfigError where no firmware of that kind is installed below `root`.
     """
-    for code, template in _FILES[kind]:
-        if (root / code).is_file() and (root / template).is_file():
-            variables = folder / f"{kind}-vars.fd"
-            if not variables.exists():
-                _copy(root / template, variables)
-            return Firmware(root / code, variables)
+    found = installed(kind, root)
+    if found is not None:
+        code, template = found
+        variables = folder / f"{kind}-vars.fd"
+        if not variables.exists():
+            _copy(template, variables)
+        return Firmware(code, variables)
     raise ConfigError(
         f"machine {machine!r}, qemu.firmware: no {kind} firmware is installed; "
         "install it (Debian: apt-get install ovmf; Fedora, Arch: edk2-ovmf)"
     )
+
+
+def installed(kind: str, root: Path = Path("/")) -> tuple[Path, Path] | None:
+    """The code and the template of its variables, None where no firmware of that kind is installed."""
+    for code, template in _FILES[kind]:
+        if (root / code).is_file() and (root / template).is_file():
+            return root / code, root / template
+    return None
 
 
 def _copy(template: Path, target: Path) -> None:
