@@ -122,3 +122,24 @@ def test_a_browser_draws_it(command: Command, lab: Path, width: int) -> None:
     assert {(255, 255, 255), (0xE9, 0xF6, 0xEF), (0x9D, 0xB4, 0xCF), (0x1F, 0x6F, 0xEB), (0, 0, 0)} <= colours
     black = sum(pixel == (0, 0, 0) for pixel in picture.resize((width // 4, 650)).get_flattened_data())
     assert black > 650 * width // 4 // 50
+
+
+def test_a_run_is_recorded_and_its_files_are_named(command: Command, lab: Path) -> None:
+    refused = command(*RUN, "--video", "video.yaml")
+    assert (refused.returncode, "ends in .webp" in refused.stderr) == (2, True)
+    done = command(*RUN, "--grant", "power.shutdown", "--video", "run.webp", "--report", "run.html", "--json")
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)["run_id"]
+    kept = lab / "state" / "runs" / run / "video.webp"
+    assert (lab / "run.webp").read_bytes() == kept.read_bytes()
+    with Image.open(kept) as image:
+        assert (image.format, image.size) == ("WEBP", (720, 400))
+        assert getattr(image, "n_frames", 1) >= 4
+    assert json.loads(command("runs", "show", run, "--json").stdout)["files"]["video"] == str(kept)
+    assert f"  video: {kept}\n" in command("runs", "show", run).stdout
+    assert f'href="{kept.as_uri()}"' in (lab / "run.html").read_text()
+    other = command(*RUN, "--grant", "power.shutdown", "--video", "--json")
+    assert (
+        "video"
+        in json.loads(command("runs", "show", json.loads(other.stdout)["run_id"], "--json").stdout)["files"]
+    )

@@ -28,7 +28,7 @@ VOID = {"meta", "img", "rect"}
 ELEMENTS = {
     "html", "head", "meta", "title", "style", "body", "header", "main", "footer", "section", "article", "div", "p",
     "span", "h1", "h2", "h3", "small", "b", "q", "code", "pre", "dl", "dt", "dd", "ol", "ul", "li", "time", "figure",
-    "details", "summary", "img", "svg", "rect", "table", "thead", "tbody", "tr", "th", "td",
+    "details", "summary", "img", "svg", "rect", "a", "table", "thead", "tbody", "tr", "th", "td",
 }  # fmt: skip
 
 
@@ -84,7 +84,10 @@ def check_self_contained(document: str, found: Page) -> None:
     )
     assert not re.search(r"url\(|@import|https?:", style)
     for tag, attributes in found.attributes:
-        assert not {"style", "href", "srcset", "action"} & set(attributes), tag
+        assert not {"style", "srcset", "action"} & set(attributes), tag
+        assert "href" not in attributes or (tag == "a" and str(attributes["href"]).startswith("file:///")), (
+            tag
+        )
         assert not [name for name in attributes if name.startswith("on")]
         assert tag == "img" or "src" not in attributes
     for image in found.all("img"):

@@ -113,6 +113,7 @@ class Machine:
         secret_references: Mapping[str, str] | None = None,
         grant: Sequence[str] = (),
         answer: Callable[[Escalation], Reply] | None = None,
+        video: bool = False,
     ) -> RunState:
         """Run a playbook to its end, or to a hold where there is no `answer`; see `Session.begin`."""
 
@@ -122,7 +123,11 @@ class Machine:
 
         async def drive() -> RunState:
             run = await self._session.begin(
-                playbook, variables=variables, secret_references=secret_references, grant=grant
+                playbook,
+                variables=variables,
+                secret_references=secret_references,
+                grant=grant,
+                video=video,
             )
             reply: Callable[[Escalation], Awaitable[Reply]] | None = answered if answer else None
             try:

@@ -15,6 +15,7 @@ from reflexarc.cli.options import json_option
 from reflexarc.cli.text import dump, printable
 from reflexarc.errors import ConfigError
 from reflexarc.inventory.places import places
+from reflexarc.runs.artifacts import kept
 from reflexarc.runs.journal import Journal
 from reflexarc.runs.stats import GROUPINGS, Group, stats
 
@@ -91,6 +92,27 @@ def write_reports(run_ids: Sequence[str], *, html: Path | None, junit: Path | No
         for story in stories:
             target = html if len(stories) == 1 else html.with_stem(f"{html.stem}-{story.state.machine}")
             _write(target, html_report(story).encode())
+
+
+def video_target(video: str | None) -> Path | None:
+    """The file that a video is copied to; raises a usage error for a name that may be meant otherwise."""
+    if not video:
+        return None
+    if Path(video).suffix != ".webp":
+        raise click.UsageError(f"--video takes a file whose name ends in .webp, or none, not {video!r}")
+    return Path(video)
+
+
+def copy_videos(run_ids: Sequence[str], target: Path | None) -> None:
+    """Copy the videos of runs; of several each has its machine's name in its own."""
+    if target is None:
+        return
+    machines = {run.run_id: run.machine for run in Journal(places().journal).runs() if run.run_id in run_ids}
+    for run_id in run_ids:
+        video = kept(places().runs / run_id).get("video")
+        if video is not None:
+            name = target if len(run_ids) == 1 else target.with_stem(f"{target.stem}-{machines[run_id]}")
+            _write(name, video.read_bytes())
 
 
 def _write(target: Path, content: bytes) -> None:

@@ -15,7 +15,7 @@ from reflexarc.cli.driving import drive
 from reflexarc.cli.main import code_of
 from reflexarc.cli.options import absolute, call, inventory_option, json_option, pairs
 from reflexarc.cli.progress import view
-from reflexarc.cli.report import check_targets, write_reports
+from reflexarc.cli.report import check_targets, copy_videos, video_target, write_reports
 from reflexarc.cli.text import dump, is_terminal, one_line, person, printable
 from reflexarc.errors import ConnectError, ReflexarcError
 from reflexarc.inventory import entries
@@ -42,6 +42,7 @@ class Wish:
     as_json: bool
     dry_run: bool
     interactive: bool
+    video: bool = False
     secret_values: Mapping[str, str] = field(default_factory=dict)
     begun: list[str] = field(default_factory=list)
 
@@ -67,6 +68,13 @@ class Wish:
     help="Write a report of the run as one HTML page.",
 )
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write the run as JUnit XML.")
+@click.option(
+    "--video",
+    is_flag=False,
+    flag_value="",
+    metavar="[FILE]",
+    help="Record the screen into the run's folder, and into FILE, an animated WebP picture, too.",
+)
 @click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
 @inventory_option
 @json_option
@@ -79,6 +87,7 @@ def run_playbook(
     grant: tuple[str, ...],
     report: Path | None,
     junit: Path | None,
+    video: str | None,
     dry_run: bool,
     inventory: Path | None,
     as_json: bool,
@@ -98,17 +107,20 @@ def run_playbook(
         as_json=as_json,
         dry_run=dry_run,
         interactive=is_terminal(sys.stdin) and is_terminal(sys.stdout) and not as_json,
+        video=video is not None,
     )
     chosen = _chosen(entries.load(inventory), machines)
     loaded = load_file(playbook, load_recognisers(phase_folders()).phases)
     if dry_run:
         return max(call(_dry_run(entry, loaded, wish)) for entry in chosen)
-    check_targets(report, junit)
+    copy = video_target(video)
+    check_targets(report, junit, copy)
     try:
         if len(chosen) == 1:
             return call(_run(chosen[0], loaded, _asked(loaded, wish, chosen[0].name), label=""))
         return call(_run_all(chosen, loaded, replace(wish, interactive=False)))
     finally:
+        copy_videos(wish.begun, copy)
         write_reports(wish.begun, html=report, junit=junit)
 
 
@@ -160,6 +172,7 @@ async def _run(entry: Entry, playbook: Playbook, wish: Wish, *, label: str) -> i
             grant=wish.grant,
             by=person(),
             listener=shown,
+            video=wish.video,
         )
         wish.begun.append(run.id)
         return await drive(run, shown, as_json=wish.as_json, interactive=wish.interactive)

@@ -20,6 +20,7 @@ from reflexarc.errors import MachineBusyError
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.places import places
 from reflexarc.playbook.state import Stage
+from reflexarc.runs.artifacts import kept
 from reflexarc.runs.describe import describe_run, outcome_name, standing
 from reflexarc.runs.journal import Journal, Summary
 from reflexarc.runs.ledger import Ledger, require_held
@@ -76,17 +77,20 @@ def show(run_id: str, as_json: bool) -> None:
     run_id = journal.find(run_id)
     ledger, record = Ledger.open(journal, run_id), journal.read(run_id)
     owned = is_driven(places().runs, run_id)
+    files = kept(places().runs / run_id)
+    described = describe_run(ledger.state, record, owned=owned)
     if as_json:
-        click.echo(dump(describe_run(ledger.state, record, owned=owned)))
+        click.echo(dump({**described, "files": {what: str(path) for what, path in files.items()}}))
         return
     held = ledger.state.escalation
     if outcome_name(ledger.state, owned=owned) == "held" and held is not None:
         show_escalation(ledger.state, held)
         if held.frame is not None:
             click.echo(f"  frame: {places().runs / run_id / held.frame.ref}")
-    described = describe_run(ledger.state, record, owned=owned)
     show_outcome(described)
     show_steps(described)
+    for what, path in files.items():
+        click.echo(f"  {what}: {path}")
     if record.damage:
         click.echo(f"  the end of its journal is damaged: {record.damage}")
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from reflexarc.report.markup import Child, Markup, element
 from reflexarc.report.story import Story
 from reflexarc.report.text import bounded, duration, one_line
+from reflexarc.runs.artifacts import kept
 from reflexarc.runs.codec import plain
 
 MAX_VALUES = 100
@@ -44,6 +45,18 @@ def _value(value: object, limit: int) -> Markup:
         value = json.dumps(plain(value), ensure_ascii=False, default=str)
     text = bounded(value.rstrip(), limit)
     return element("pre", text, tabindex="0") if "\n" in text else element("code", text)
+
+
+def files(story: Story) -> Markup | None:
+    """What the run's folder keeps beside the pictures, to be opened where the page is on the same machine."""
+    found = kept(story.folder)
+    if not found:
+        return None
+    rows = [
+        element("div", element("dt", what), element("dd", element("a", str(path), href=path.as_uri())))
+        for what, path in found.items()
+    ]
+    return element("section", element("h2", "Files"), element("dl", *rows, class_="pairs"))
 
 
 def sensing(story: Story) -> Markup:

@@ -6,9 +6,9 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
-from importlib.resources import files
+from importlib import resources
 
-from reflexarc.report.facts import registered, sensing, warnings
+from reflexarc.report.facts import files, registered, sensing, warnings
 from reflexarc.report.holds import escalations, standing
 from reflexarc.report.markup import Child, Markup, element
 from reflexarc.report.pictures import Album, pictures
@@ -51,6 +51,7 @@ def _sections(story: Story) -> list[Child]:
         timeline(story, album),
         None if unsettled else asked,
         registered(story),
+        files(story),
         sensing(story),
     ]
 
@@ -115,4 +116,4 @@ def _policy(style: str) -> str:
 
 
 def _style() -> Markup:
-    return Markup(files("reflexarc.report").joinpath("style.css").read_text(encoding="utf-8"))
+    return Markup(resources.files("reflexarc.report").joinpath("style.css").read_text(encoding="utf-8"))

@@ -18,6 +18,21 @@ SERIAL_LOG = "serial.txt"
 MAX_SERIAL = 1_000_000
 
 
+# What a person may want to open, by what it is.
+KEPT = {"video": "video.webp", "serial log": SERIAL_LOG}
+
+
+def kept(folder: Path) -> dict[str, Path]:
+    """The files in a run's folder that a person may want to open, by what they are; empty ones are left out."""
+    found = {}
+    for what, name in KEPT.items():
+        path = folder.absolute() / name
+        with suppress(OSError):
+            if path.stat().st_size:
+                found[what] = path
+    return found
+
+
 class RunFolder:
     """The folder of one run, made private to the user."""
 

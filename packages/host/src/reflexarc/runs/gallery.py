@@ -87,7 +87,7 @@ class Gallery:
         if not (self._noted or self._missed) or (self._work is not None and not self._work.done()):
             return
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, "gallery", initializer=_yield)
+            self._pool = ThreadPoolExecutor(1, "gallery", initializer=yielding)
         batch = [self._noted.popleft() for _ in range(len(self._noted))]
         missed, self._missed = self._missed, 0
         self._work = self._pool.submit(self._store, batch, missed)
@@ -152,18 +152,18 @@ class Gallery:
                 part.unlink()
 
 
-def _yield() -> None:
+def yielding() -> None:
     """Let everything else go first: on Linux a thread has a niceness of its own."""
     if sys.platform == "linux":
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
 
 
-def encoded(frame: Frame) -> bytes:
-    """A frame as WebP: exact where it has few colours, as text screens do; its longer side at most 2560 pixels."""
+def encoded(frame: Frame, side: int = MAX_SIDE) -> bytes:
+    """A frame as WebP: exact where it has few colours, as text screens do; its longer side at most `side` pixels."""
     image = frame.image()
     few = image.getcolors(LOSSLESS_COLOURS) is not None
-    image.thumbnail((MAX_SIDE, MAX_SIDE))
+    image.thumbnail((side, side))
     out = io.BytesIO()
     if few:
         image.save(out, "WEBP", lossless=True, quality=20, method=0)

@@ -31,6 +31,7 @@ from reflexarc.runs.gallery import Gallery
 from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.performing import Performed, Performer
 from reflexarc.runs.secrets import Redactor
+from reflexarc.runs.video import Video
 from reflexarc.sensing.watcher import Watcher
 
 STILL, STILL_AT_MOST = 0.15, 0.6
@@ -64,6 +65,7 @@ class Runner:
         self._gallery = Gallery(self.folder.path)
         self._serial = SerialLog(self.folder.path)
         self.watcher.heard = self._serial.hear
+        self._video = Video.of(self.folder.path, lambda seen: self._redactor.observation(seen)[1])
         self._performer = Performer(self.machine, self.watcher, self.secrets, self._store)
 
     @property
@@ -77,11 +79,27 @@ class Runner:
         and RunError when another process went on with the run; nothing more was sent then.
         """
         self._judged = None
+        self._record_video(on=True)
         try:
             return await self._go_on()
         finally:
+            self._record_video(on=False)
             self._gallery.finish()
             self._serial.write(self._redactor.text)
+
+    def _record_video(self, *, on: bool) -> None:
+        """Begin to record the screen, or end that; what happens while a run is held is not recorded."""
+        if self._video is None:
+            return
+        if on:
+            self._video.begin(time.monotonic())
+            seen = self.watcher.latest
+            frame = self.watcher.frame_of(seen) if seen is not None else None
+            if seen is not None and frame is not None:
+                self._video.note(seen, frame)
+        else:
+            self._video.finish(time.monotonic())
+        self.watcher.shown = self._video.note if on else None
 
     async def _go_on(self) -> RunState:
         if self.state.stage is Stage.ACTING:
@@ -131,6 +149,8 @@ class Runner:
         else:
             self._gallery.develop()
             now = time.monotonic()
+            if self._video is not None:
+                self._video.develop(now)
             limit = min(waiting.next_deadline(self.state, self._last, now), now + LONGEST_WATCH)
             later = await self.watcher.next(self._last, max(0.0, limit - now))
             newest = later or self._last or await self._present()

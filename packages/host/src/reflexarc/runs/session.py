@@ -39,6 +39,7 @@ from reflexarc.runs.preflight import preflight, require
 from reflexarc.runs.replies import check_grant, check_variables
 from reflexarc.runs.run import Run
 from reflexarc.runs.runner import Listener, Runner
+from reflexarc.runs.video import want
 from reflexarc.sensing.watcher import Watcher
 
 
@@ -182,12 +183,13 @@ class Session:
         by: str = "api",
         max_escalations: int = 20,
         listener: Listener | None = None,
+        video: bool = False,
     ) -> Run:
         """Start a run: check everything, take the locks, write its start; `Run.drive` then goes on.
 
         variables: values by name. secret_values: secrets by name, kept in memory only; secret_references say
         where another process finds them again (`env:NAME`, `file:PATH`). grant: operation or class names that
-        a person authorises.
+        a person authorises. video: whether what the screen shows is recorded, into `video.webp` of the run's folder.
 
         Raises PlaybookError, CapabilityError, MachineBusyError or SafetyError; nothing was sent then.
         """
@@ -204,7 +206,9 @@ class Session:
         try:
             self._refuse_second_run()
             require(self.name, await preflight(self.machine, playbook.needs))
-            return self._start(playbook, given, references, values, grant, by, max_escalations, listener)
+            return self._start(
+                playbook, given, references, values, grant, by, max_escalations, listener, video
+            )
         except BaseException:
             self.lock.release()
             raise
@@ -230,6 +234,7 @@ class Session:
         by: str,
         max_escalations: int,
         listener: Listener | None,
+        video: bool,
     ) -> Run:
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:6]}"
         event = self._started(playbook.source, time.monotonic(), run_id)
@@ -244,6 +249,8 @@ class Session:
         except BaseException:
             lock.release()
             raise
+        if video:
+            want(RunFolder(self.runs, run_id).path)
         return self._run(ledger, lock, values, listener)
 
     def take_up(

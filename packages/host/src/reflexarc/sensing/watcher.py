@@ -25,7 +25,7 @@ class Watcher:
     """Watches one machine while its context is open: frames and serial text as they come, power at 2 Hz.
 
     latest: the newest observation, None before the first. reads: how many readings each rung decided.
-    heard: told of serial text as it comes.
+    heard: told of serial text as it comes. shown: told of each frame with what was read in it.
     An error of a device ends the watching; `next` and `fresh` raise it from then on.
     """
 
@@ -33,6 +33,7 @@ class Watcher:
         self.latest: Observation | None = None
         self.reads: Counter[str] = Counter()
         self.heard: Callable[[str], None] | None = None
+        self.shown: Callable[[Observation, Frame], None] | None = None
         self._capabilities = capabilities
         self._ladder = ladder
         self._machine = machine
@@ -178,6 +179,8 @@ class Watcher:
         observation = self._ladder.read(evidence)
         self.latest = observation
         self.reads[observation.rung] += 1
+        if self.shown is not None and self._frame is not None and observation.frame == self._frame.number:
+            self.shown(observation, self._frame)
         self._tell()
         return observation
 
