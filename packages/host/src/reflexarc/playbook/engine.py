@@ -14,13 +14,15 @@ from reflexarc.errors import PlaybookError
 from reflexarc.machine.guard import EVIDENCE_MAX_AGE
 from reflexarc.observation import UNKNOWN, Observation, Phases
 from reflexarc.playbook import grants, stepping, waiting
-from reflexarc.playbook.conditions import evaluate
+from reflexarc.playbook.conditions import evaluate, is_evidential
 from reflexarc.playbook.events import (
     Aborted,
     Acted,
     Counted,
     Doubted,
     Event,
+    Freezing,
+    Froze,
     Granted,
     Intended,
     Looked,
@@ -30,12 +32,13 @@ from reflexarc.playbook.events import (
     Resumed,
     Shown,
     Started,
+    Thawed,
     Touched,
     Verified,
 )
 from reflexarc.playbook.loader import load_data, load_steps
 from reflexarc.playbook.model import Step
-from reflexarc.playbook.state import Outcome, Reason, RunState, Stage, Visit
+from reflexarc.playbook.state import Outcome, Reason, RunState, Stage, Stillness, Visit
 
 VERIFY_TIMEOUT = 30.0
 
@@ -68,11 +71,21 @@ class Hold:
 
 
 @dataclass(frozen=True)
+class Still:
+    """Freeze the machine of the held run, once; where it can't be, the hold is passive."""
+
+
+@dataclass(frozen=True)
+class Thaw:
+    """Let the machine go on that was frozen for a hold."""
+
+
+@dataclass(frozen=True)
 class Finish:
     """The run has ended."""
 
 
-Effect: TypeAlias = Watch | Verify | Act | Look | Hold | Finish
+Effect: TypeAlias = Watch | Verify | Act | Look | Hold | Still | Thaw | Finish
 
 _EFFECTS: dict[Stage, Effect] = {
     Stage.WAITING: Watch(),
@@ -80,13 +93,17 @@ _EFFECTS: dict[Stage, Effect] = {
     Stage.VERIFYING: Verify(),
     Stage.ACTING: Look(),
     Stage.IN_DOUBT: Look(),
-    Stage.HELD: Hold(),
     Stage.ENDED: Finish(),
 }
 
 
 def effect(state: RunState) -> Effect:
     """What has to be done next; whoever finds the stage `acting` has first to record that it resumes."""
+    if state.stage is Stage.HELD:
+        wants = state.playbook.hold == "freeze" and state.stillness is Stillness.NONE
+        return Still() if wants else Hold()
+    if state.is_frozen and state.stage is not Stage.ENDED:
+        return Thaw()
     return Act(state.step) if state.stage is Stage.FIRING else _EFFECTS[state.stage]
 
 
@@ -103,8 +120,9 @@ def start(event: Started) -> RunState:
         policy=event.policy,
         max_escalations=event.max_escalations,
         place=event.place,
+        typed=frozenset(event.typed),
     )
-    return stepping.enter(state, 0, event.at)
+    return stepping.enter(state, event.start_at, event.at)
 
 
 def fold(events: Iterable[Event]) -> RunState:
@@ -121,6 +139,8 @@ def fold(events: Iterable[Event]) -> RunState:
 
 def advance(state: RunState, event: Event) -> RunState:
     """The state after the event. Events that don't fit the stage leave it as it is."""
+    if isinstance(event, Freezing | Froze | Thawed):
+        return _stilled(state, event)
     if state.stage is Stage.ENDED:
         return state
     if not isinstance(event, Observed | Verified | Looked | Intended | Acted):
@@ -171,6 +191,17 @@ def _ordered(state: RunState, event: _Order) -> RunState:
             return stepping.end(state, Outcome.ABORTED, event.reason)
         case Started() | Counted():
             return state
+
+
+def _stilled(state: RunState, event: Freezing | Froze | Thawed) -> RunState:
+    match event:
+        case Freezing():
+            return replace(state, stillness=Stillness.FREEZING) if state.stage is Stage.HELD else state
+        case Froze(error=error):
+            stands = Stillness.PASSIVE if error else Stillness.FROZEN
+            return replace(state, stillness=stands, stillness_error=error)
+        case Thawed():
+            return replace(state, stillness=Stillness.NONE, stillness_error="")
 
 
 def _observed(state: RunState, event: Observed) -> RunState:
@@ -226,13 +257,24 @@ def _expectation_over(state: RunState, event: Observed) -> RunState:
     step, seen = state.step, event.observation
     if step.action == "wait":
         return stepping.enter(state, state.index + 1, event.at)
-    before = step.wait_for is not None and evaluate(
-        step.wait_for, waiting.sight(state, seen, event.at, since=float("-inf"))
-    )
     repeatable = step.authorisation is None and state.attempts < step.retries and seen.at > state.sent_at
-    if before and before.holds and repeatable:
+    if repeatable and _is_as_before(state, seen, event.at):
         return replace(state, stage=Stage.FIRING, since=event.at, attempts=state.attempts + 1)
     return stepping.escalate(state, Reason.EXPECTATION_FAILED, event.at, seen)
+
+
+def _is_as_before(state: RunState, seen: Observation, at: float) -> bool:
+    """Tell whether the state in which the action was sent is still on the screen.
+
+    It is where the machine shows the phase and all that the step had awaited; where that says nothing of the
+    machine, where the screen has not changed since.
+    """
+    step = state.step
+    if not is_evidential(step.wait_for):
+        return seen.phase != UNKNOWN and seen.changed_at <= state.sent_at
+    assert step.wait_for is not None
+    same = state.seen is not None and seen.phase == state.seen.phase
+    return same and evaluate(step.wait_for, waiting.sight(state, seen, at, since=float("-inf"))).holds
 
 
 def _verified(state: RunState, event: Verified) -> RunState:
@@ -240,7 +282,9 @@ def _verified(state: RunState, event: Verified) -> RunState:
         return state
     seen, condition = event.observation, state.step.must_hold
     fresh = seen.at >= state.since and event.at - seen.at <= EVIDENCE_MAX_AGE
-    if condition is None:
+    if state.failing is not None:
+        ok, detail = True, ""
+    elif condition is None:
         ok = not state.input_sent and not waiting.is_alarm(state, seen.phase)
         detail = "a step without precondition fires only before any input was sent, with no alarm showing"
     else:
@@ -274,7 +318,7 @@ def _acted(state: RunState, event: Acted) -> RunState:
     if state.stage is not Stage.ACTING:
         return state
     if event.fatal:
-        return stepping.end(state, Outcome.FAILED, event.error)
+        return stepping.end(state, Outcome.FAILED, event.error, event.at)
     if event.sent:
         state = stepping.sent(state, event.at)
     if event.delivery == "failed":
@@ -306,7 +350,7 @@ def _looked(state: RunState, event: Looked) -> RunState:
         return stepping.after_act(replace(state, attempts=step.retries), event.at)
     is_off = seen.phase == "power_off" and seen.origin == "power"
     shows_effect = {"power_on": not is_off, "hard_off": is_off, "shutdown": is_off}
-    if shows_effect.get(step.action or "", False):
+    if event.effect or shows_effect.get(step.action or "", False):
         return stepping.enter(state, state.index + 1, event.at)
     detail = f"the process ended while {step.action} was under way; whether it happened can't be seen"
     return stepping.escalate(state, Reason.INTERRUPTED, event.at, seen, detail=detail)
@@ -360,6 +404,8 @@ def _replied(state: RunState, event: Replied) -> RunState:
         index = resume_index(state, event.resume_at)
     elif event.kind == "act":
         state = _with_inline_steps(state, event)
+    if state.stillness is Stillness.PASSIVE:
+        state = replace(state, stillness=Stillness.NONE, stillness_error="")
     state = replace(state, escalation=None, sent_at=max(state.sent_at, held.at), acted=False, lingering=None)
     if event.grant:
         state = stepping.granted(replace(state, index=min(index, len(state.playbook.steps) - 1)), event.grant)

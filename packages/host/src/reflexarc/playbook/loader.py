@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path as FilePath
 from typing import cast
 
 from reflexarc.errors import PlaybookError, SafetyError
+from reflexarc.machine.capabilities import Capabilities
 from reflexarc.machine.policy import CLASSES, OPERATIONS, covers
 from reflexarc.observation import Phases
 from reflexarc.playbook import document as documents
@@ -15,29 +16,30 @@ from reflexarc.playbook.condition_loader import ConditionLoader
 from reflexarc.playbook.conditions import Condition, templates_in
 from reflexarc.playbook.document import Document, Path
 from reflexarc.playbook.fields import Fields, spell, unknown
-from reflexarc.playbook.model import Playbook, Variable
+from reflexarc.playbook.including import MAX_STEPS, included
+from reflexarc.playbook.model import Playbook, Step, Variable
 from reflexarc.playbook.step_loader import load_step
 from reflexarc.playbook.template import names_in
 
 _KEYS = (
     "name", "description", "version", "vars", "requires", "authorize", "on_unknown", "unknown_after", "alarm",
-    "hold", "defaults", "steps",
+    "hold", "on_failure", "defaults", "steps",
 )  # fmt: skip
-_CAPABILITIES = ("power", "screen", "keyboard", "console")
-MAX_STEPS = 2000
+_CAPABILITIES = tuple(field.name for field in fields(Capabilities))
 
 
 def load_file(path: FilePath, phases: Phases) -> Playbook:
     """Load a playbook from a YAML or JSON file.
 
-    Raises PlaybookError when it can't be read or anything in it is wrong.
+    What it includes is read from its folder. Raises PlaybookError when a file can't be read or anything in it is
+    wrong.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise PlaybookError(f"can't read the playbook: {reason}", path=str(path)) from error
-    return load_text(text, phases, name=str(path))
+    return load_document(included(documents.parse(text, str(path)), path), phases)
 
 
 def load_text(text: str, phases: Phases, *, name: str | None = None) -> Playbook:
@@ -65,7 +67,6 @@ def load_document(document: Document, phases: Phases) -> Playbook:
     )
     if top.get("version") not in (None, 1):
         raise top.error("version", f"this reflexarc reads format version 1, not {top.get('version')!r}")
-    top.choice("hold", ("passive",))
     alarm = None if top.get("alarm") is None else top.texts("alarm")
     for index, phase in enumerate(alarm or ()):
         conditions.phase_name(("alarm", index), phase)
@@ -86,6 +87,8 @@ def load_document(document: Document, phases: Phases) -> Playbook:
         timeout=defaults.number("timeout", 0.1, 1e6),
         min_confidence=0.8 if confidence is None else confidence,
         hold_for=defaults.number("hold_for", 0, 3600),
+        hold=top.choice("hold", ("passive", "freeze")),
+        rollback=_rollback(top),
         steps=(),
     )
     steps = tuple(
@@ -148,6 +151,17 @@ def _authorize(top: Fields) -> tuple[str, ...]:
     return ops if given.flag("destructive") else ()
 
 
+def _rollback(top: Fields) -> str | None:
+    """The saved state that a run which fails goes back to."""
+    if top.get("on_failure") is None:
+        return None
+    given = Fields(top.document, ("on_failure",), top.get("on_failure"), ("rollback",), "on_failure")
+    name = given.required_text("rollback", "on_failure")
+    if "{{" in name:
+        raise given.error("rollback", "the saved state to go back to is written out: no value is put into it")
+    return name
+
+
 def _names_an_operation(name: str) -> bool:
     try:
         return any(covers([name], operation) for operation in OPERATIONS)
@@ -167,7 +181,7 @@ def _with_checked_names(document: Document, playbook: Playbook) -> Playbook:
                 (*path, "name"), f"step {seen[step.name] + 1} has the name {step.name!r} already"
             )
         seen[step.name] = index
-        for template in _templates(step.args, step.conditions):
+        for template in _templates(step):
             try:
                 names = names_in(template)
             except PlaybookError as error:
@@ -175,6 +189,7 @@ def _with_checked_names(document: Document, playbook: Playbook) -> Playbook:
             for root in (name.split(".", 1)[0] for name in names):
                 if root not in registered and root not in declared:
                     declared[root] = Variable(root, required=True)
+        _refuse_results(document, path, step, registered)
         if step.register:
             if step.register in declared:
                 raise document.error((*path, "register"), f"{step.register!r} is a variable already")
@@ -183,16 +198,28 @@ def _with_checked_names(document: Document, playbook: Playbook) -> Playbook:
     return replace(playbook, variables=declared)
 
 
-def _templates(args: Mapping[str, object], conditions: Sequence[Condition]) -> Iterator[str]:
-    yield from (value for value in args.values() if isinstance(value, str))
-    for condition in conditions:
+def _templates(step: Step) -> Iterator[str]:
+    yield from step.spec.templates(step.args) if step.spec else ()
+    for condition in step.conditions:
         yield from templates_in(condition)
+
+
+def _refuse_results(document: Document, path: Path, step: Step, registered: Collection[str]) -> None:
+    """Refuse a result of an earlier step where no value of a screen or guest may get to."""
+    for template in step.spec.templates(step.args, trusted_only=True) if step.spec else ():
+        for name in names_in(template):
+            if name.split(".", 1)[0] in registered:
+                raise document.error(
+                    (*path, "args"),
+                    f"{{{{ {name} }}}} came from the machine, and {step.action} runs what it is given: "
+                    "hand it to exec in env or argv",
+                )
 
 
 def _refuse_secrets_in_conditions(
     document: Document, path: Path, conditions: Sequence[Condition], declared: Mapping[str, Variable]
 ) -> None:
-    for template in _templates({}, conditions):
+    for template in (text for condition in conditions for text in templates_in(condition)):
         for name in names_in(template):
             if name in declared and declared[name].secret:
                 raise document.error(path, f"a condition can't look at the secret {name!r}")

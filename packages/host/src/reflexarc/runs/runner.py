@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from reflexarc.errors import MachineError, RunError
+from reflexarc.errors import MachineError, RunError, SafetyError
 from reflexarc.machine.guard import Permit
+from reflexarc.machine.hostpaths import HostPaths
 from reflexarc.machine.machine import Machine
 from reflexarc.observation import Observation
 from reflexarc.playbook import engine, waiting
@@ -17,12 +19,15 @@ from reflexarc.playbook.events import (
     Counted,
     Event,
     FrameRef,
+    Freezing,
+    Froze,
     Intended,
     Looked,
     Lost,
     Observed,
     Resumed,
     Shown,
+    Thawed,
     Verified,
 )
 from reflexarc.playbook.state import Outcome, RunState, Stage
@@ -45,7 +50,8 @@ Listener = Callable[[Event, RunState, RunState], None]
 class Runner:
     """Drives one run on one machine until it is held or has ended.
 
-    secrets: the values by name. listener: told of every event that changed the run.
+    secrets: the values by name. listener: told of every event that changed the run. host: the files of this host
+    that its steps may name.
     """
 
     ledger: Ledger
@@ -54,6 +60,7 @@ class Runner:
     folder: RunFolder
     secrets: Mapping[str, str]
     listener: Listener | None = None
+    host: HostPaths = field(default_factory=HostPaths)
     _judged: tuple[int, Stage, int] | None = None
     _last: Observation | None = None
     _hidden: set[int] = field(default_factory=set)
@@ -64,7 +71,7 @@ class Runner:
         self._gallery = Gallery(self.folder.path)
         self._serial = SerialLog(self.folder.path)
         self.watcher.heard = self._serial.hear
-        self._performer = Performer(self.machine, self.watcher, self.secrets, self._store)
+        self._performer = Performer(self.machine, self.watcher, self.secrets, self._store, self.host)
 
     @property
     def state(self) -> RunState:
@@ -102,6 +109,7 @@ class Runner:
         """Write what is left to write of a run that is held or has ended; False where it was answered meanwhile."""
         stage = self.state.stage
         try:
+            await self._thaw_at_end()
             await self._show_hold()
             self._count()
         except RunError:
@@ -116,11 +124,37 @@ class Runner:
                 self._record(Verified(time.monotonic(), seen))
             case engine.Look():
                 seen = self._redacted(await self.watcher.fresh())
-                self._record(Looked(time.monotonic(), seen))
+                effect = await self._performer.is_effective(self.state)
+                self._record(Looked(time.monotonic(), seen, effect))
+            case engine.Still():
+                await self._freeze()
+            case engine.Thaw():
+                await self.machine.freeze.thaw()
+                self._record(Thawed(time.monotonic()))
             case engine.Act():
                 await self._act()
             case _:
                 await self._watch()
+
+    async def _freeze(self) -> None:
+        """Freeze the machine for a hold; one that can't be, or stands still already, is left as it is."""
+        error = ""
+        try:
+            if await self.machine.freeze.frozen():
+                error = "it stood still already"
+            else:
+                self._record(Freezing(time.monotonic()))
+                await self.machine.freeze.freeze()
+        except (MachineError, SafetyError) as refusal:
+            error = self._redactor.text(str(refusal))
+        self._record(Froze(time.monotonic(), error))
+
+    async def _thaw_at_end(self) -> None:
+        """Let a machine go on whose run ended while it was held; one that is gone needs no letting go."""
+        if self.state.stage is Stage.ENDED and self.state.is_frozen:
+            with suppress(MachineError, SafetyError):
+                await self.machine.freeze.thaw()
+                self._record(Thawed(time.monotonic()))
 
     async def _watch(self) -> None:
         """Judge what is seen now; where that was done before, wait for something newer or a deadline."""
