@@ -109,7 +109,7 @@ def test_pixels_stay_whole_and_shares_stay_shares() -> None:
 )
 def test_what_an_argument_must_not_be(action: str, args: dict[str, object], says: str) -> None:
     with pytest.raises(PlaybookError, match=says):
-        one(action, **args)
+        load({"action": action, "args": args})
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from tests.unit.playbook.seeing import observe, start, verify
+from tests.unit.playbook.seeing import observe, seen, start, verify
 
 from reflexarc.playbook import engine, grants
 from reflexarc.playbook.events import (
@@ -22,14 +24,15 @@ from reflexarc.playbook.events import (
 from reflexarc.playbook.state import Outcome, Reason, RunState, Stage, Stillness
 
 FAIL = {"action": "fail", "args": {"message": "no luck"}}
-BACK = {
+BACK: dict[str, Any] = {
     "on_failure": {"rollback": "clean"},
     "authorize": {"destructive": True, "ops": ["snapshot.restore"]},
 }
 
 
 def failed(*, grant: bool = True, **top: object) -> RunState:
-    state = start(FAIL, {"action": "freeze"}, **{**BACK, **top})
+    more: dict[str, Any] = {**BACK, **top}
+    state = start(FAIL, {"action": "freeze"}, **more)
     if grant:
         state = engine.advance(state, Granted(0.0, ("snapshot.restore",), "somebody"))
     state = engine.advance(state, Intended(0.1))
@@ -73,15 +76,9 @@ def test_without_authority_it_only_fails(top: dict[str, object], grant: bool, sa
 def test_what_was_interrupted_is_never_done_again() -> None:
     state = engine.advance(restoring(failed()), Resumed(1.0))
     assert state.stage is Stage.IN_DOUBT
-    state = engine.advance(state, Looked(1.1, verify_of("login_prompt", 1.1)))
+    state = engine.advance(state, Looked(1.1, seen("login_prompt", 1.1)))
     assert (state.stage, state.outcome) == (Stage.ENDED, Outcome.FAILED)
     assert "whether it happened can't be seen" in state.reason
-
-
-def verify_of(phase: str, at: float) -> object:
-    from tests.unit.playbook.seeing import seen
-
-    return seen(phase, at)
 
 
 def test_one_that_was_not_sent_yet_is_done_after_a_restart() -> None:

@@ -66,7 +66,7 @@ def test_an_included_playbook_includes_from_its_own_folder(tmp_path: Path) -> No
         (LOGIN.replace("login_prompt, timeout: 9", "login_promt"), "parts/login.yaml:8:", "login_prompt"),
         (LOGIN.replace("name: slow", "name: first"), "parts/login.yaml:8:", "has the name 'first' already"),
         (LOGIN.replace("{user: root}", "{user: [1]}"), "parts/login.yaml:2:", "value of a variable"),
-        ("name: [", "parts/login.yaml:1:", ""),
+        ("name: [", "parts/login.yaml:1:", "flow"),
         ("- 1", "parts/login.yaml:1:", "a mapping that has steps"),
         ("name: x\nsteps: [{include: login.yaml}]\n", "parts/login.yaml:2:", "includes itself"),
         ("name: x\nsteps: [{include: ../top.yaml}]\n", "parts/login.yaml:2:", "includes itself"),

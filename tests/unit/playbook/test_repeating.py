@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ def pressed(state: RunState, at: float) -> RunState:
 def test_an_action_is_repeated_only_in_the_state_before_it(
     wait_for: object, before: tuple[str, float], after: tuple[str, float], again: bool
 ) -> None:
-    state = start({"wait_for": wait_for, **PRESS})
+    state = start({"wait_for": wait_for, **PRESS, "hold_for": 0})
     state = observe(state, before[0], 1.0, changed_at=before[1])
     assert state.stage is Stage.FIRING
     state = pressed(state, 1.1)
@@ -87,7 +88,7 @@ def test_an_action_of_unknown_delivery_is_never_repeated() -> None:
 
 def test_a_grant_binds_only_what_is_ahead() -> None:
     reset = {"action": "reset", "destructive": True, "precondition": "grub_menu"}
-    more = {"authorize": {"destructive": True, "ops": ["power.reset"]}}
+    more: dict[str, Any] = {"authorize": {"destructive": True, "ops": ["power.reset"]}}
     state = start(reset, {**reset, "precondition": "login_prompt"}, start_at=1, **more)
     assert state.step.name == "step 1"
     state = engine.advance(state, Granted(0.1, ("power.reset",), "somebody"))
@@ -122,10 +123,15 @@ def test_an_installation_that_stands_still_for_two_minutes_succeeds() -> None:
     ops = ("media.mount", "power.cycle", "media.eject")
     state = engine.start(
         Started(
-            0.0, "run", "lab1", book.source, tuple(recognisers.phases.values()), {"iso": "/iso/ubuntu.iso"}
+            0.0,
+            "run",
+            "lab1",
+            book.source,
+            tuple(recognisers.phases.values()),
+            {"iso": "/iso/ubuntu.iso"},
+            grant=ops,
         )
     )
-    state = engine.advance(state, Granted(0.0, ops, "somebody"))
     machine, now, done = Machine(), 0.0, []
 
     def fire() -> None:

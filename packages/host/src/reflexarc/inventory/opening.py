@@ -232,7 +232,11 @@ async def open_session(
         _own(entry, mark)
 
     def at_begin(run_id: str) -> None:
-        inventory_note(run_id).write_text(str(entry.source))
+        note = inventory_note(run_id)
+        try:
+            note.write_text(str(entry.source))
+        except OSError as error:
+            raise JournalError(f"can't write the run's folder: {error.strerror}", path=note) from error
         # A VM that was launched for a session goes over to the run; one that was started by itself doesn't.
         if (_mark(entry) or "").startswith(_SESSION):
             _own(entry, run_id)
@@ -261,7 +265,7 @@ async def open_session(
                 try:
                     yield session
                 finally:
-                    with suppress(MachineError):
+                    with suppress(MachineError, RunError):
                         await machine.release_keys()
     finally:
         lock.release()

@@ -25,8 +25,8 @@ class Started:
     policy: operation and class names that the machine's owner allows to the caller.
 
     secrets: name -> reference (`env:NAME`, `prompt`, `file`); the values are never here. drivers: what the
-    machine is reached by, for statistics only. start_at: index of the step to begin with. typed: variables whose
-    values a person gave.
+    machine is reached by, for statistics only. grant: operations that a person, `by`, authorised with it. start_at:
+    index of the step to begin with. typed: variables whose values a person gave.
     """
 
     at: float
@@ -40,6 +40,8 @@ class Started:
     max_escalations: int = 20
     place: str = ""
     drivers: tuple[str, ...] = ()
+    grant: tuple[str, ...] = ()
+    by: str = ""
     start_at: int = 0
     typed: tuple[str, ...] = ()
 

@@ -30,7 +30,7 @@ from reflexarc.machine.machine import Machine
 from reflexarc.machine.pointer import GuardedPointer
 from reflexarc.observation import Observation, Phases
 from reflexarc.playbook import engine, stepping, waiting
-from reflexarc.playbook.events import Granted, Observed, Started, Touched
+from reflexarc.playbook.events import Observed, Started, Touched
 from reflexarc.playbook.loader import load_data, load_file, load_text
 from reflexarc.playbook.model import Playbook
 from reflexarc.playbook.state import Reason, RunState, Stage
@@ -232,10 +232,12 @@ class Session:
                 variables=given,
                 secrets=references,
                 max_escalations=max_escalations,
+                grant=tuple(grant),
+                by=by,
                 start_at=index,
                 typed=typed,
             )
-            return self._start(event, values, grant, by, listener)
+            return self._start(event, values, listener)
         except BaseException:
             self.lock.release()
             raise
@@ -251,21 +253,12 @@ class Session:
                 run_id=run.run_id,
             )
 
-    def _start(
-        self,
-        event: Started,
-        values: Mapping[str, str],
-        grant: Sequence[str],
-        by: str,
-        listener: Listener | None,
-    ) -> Run:
+    def _start(self, event: Started, values: Mapping[str, str], listener: Listener | None) -> Run:
         run_id = event.run_id
         lock = run_lock(self.runs, run_id)
         lock.acquire()
         try:
             ledger = Ledger.begin(self.journal, event)
-            if grant:
-                ledger.record(Granted(time.monotonic(), tuple(grant), by))
             self.at_begin(run_id)
         except BaseException:
             lock.release()
