@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import time
 import unicodedata
-from collections.abc import Iterator
 
 from reflexarc.errors import OperationRejectedError
-from reflexarc.observation import Observation, ScreenText
+from reflexarc.observation import ScreenText
 from reflexarc.runs.acting.act import Act
 
 _WIDE = ("W", "F")
+DRAWN = 2.0
 
 
 async def aim(act: Act, prefix: str = "") -> tuple[int, int] | None:
@@ -22,7 +23,7 @@ async def aim(act: Act, prefix: str = "") -> tuple[int, int] | None:
     x, y = act.args.get(f"{prefix}x"), act.args.get(f"{prefix}y")
     pattern = act.args.get(f"{prefix}text")
     if isinstance(pattern, str):
-        return _found(act, pattern, await act.watcher.fresh())
+        return await _found(act, pattern)
     if not isinstance(x, int | float) or not isinstance(y, int | float):
         return None
     frame = await act.machine.screen.screenshot()
@@ -39,17 +40,23 @@ def _pixel(value: float, size: int) -> int:
     return value if isinstance(value, int) else round(value * (size - 1))
 
 
-def _found(act: Act, pattern: str, seen: Observation) -> tuple[int, int]:
-    """The middle of the one place where the text is; the reader knows the cells of what it read last only."""
-    places = list(_matches(pattern, seen.screen)) if seen.screen is not None else []
-    if len(places) != 1:
-        rows = ", ".join(str(row) for row, _, _ in places[:10])
-        what = (
-            f"is there {len(places)} times (rows {rows}); it has to be there once"
-            if places
-            else "is not there"
-        )
-        raise _rejected(act, f"aimed at the text /{pattern}/, which {what}", "text")
+async def _found(act: Act, pattern: str) -> tuple[int, int]:
+    """The middle of the one place where the text is, waited for a moment: a menu may still be drawn.
+
+    The reader knows the cells of what it read last only, so nothing is awaited between reading and asking it.
+    """
+    deadline = time.monotonic() + DRAWN
+    seen = await act.watcher.fresh()
+    while len(places := _matches(pattern, seen.screen)) != 1:
+        remaining = deadline - time.monotonic()
+        later = await act.watcher.next(seen, remaining) if remaining > 0 else None
+        if later is None:
+            rows = ", ".join(str(row) for row, _, _ in places[:10])
+            many = f"is there {len(places)} times (rows {rows}); it has to be there once"
+            raise _rejected(
+                act, f"aimed at the text /{pattern}/, which {many if places else 'is not there'}", "text"
+            )
+        seen = later
     row, first, last = places[0]
     left, right = act.watcher.cell(row, first), act.watcher.cell(row, last)
     if left is None or right is None:
@@ -57,13 +64,14 @@ def _found(act: Act, pattern: str, seen: Observation) -> tuple[int, int]:
     return (left.x + right.x + right.width) // 2, left.y + left.height // 2
 
 
-def _matches(pattern: str, screen: ScreenText) -> Iterator[tuple[int, int, int]]:
+def _matches(pattern: str, screen: ScreenText | None) -> list[tuple[int, int, int]]:
     """Row, first and last cell of every place where the pattern is found."""
-    for row, line in enumerate(screen.lines):
-        for found in re.finditer(pattern, line):
-            if found.end() > found.start():
-                cells = _cells(line[: found.start()]), _cells(line[: found.end()]) - 1
-                yield row, *cells
+    return [
+        (row, _cells(line[: found.start()]), _cells(line[: found.end()]) - 1)
+        for row, line in enumerate(screen.lines if screen is not None else ())
+        for found in re.finditer(pattern, line)
+        if found.end() > found.start()
+    ]
 
 
 def _cells(text: str) -> int:
