@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,6 +82,25 @@ exec 5< /dev/input/${tablet%/device/name}
 echo POINTER
 """
 
+# Shows the recorded screens of an installation, one after the other; a shell sits at the serial port.
+INSTALLER_INIT = """#!/bin/sh
+export PATH=/bin
+mount -t devtmpfs dev /dev
+mount -t proc proc /proc
+show() { printf '\\033[2J\\033[H\\033[?25l' > /dev/tty1; cat /screens/$1 > /dev/tty1; }
+show progress
+setsid sh -c 'PS1="# " exec sh -i < /dev/ttyS0 > /dev/ttyS0 2>&1' &
+sleep 3
+show complete
+while :; do sleep 1000; done
+"""
+
+INSTALLER_CONFIG = """
+set timeout=-1
+menuentry "Install" { linux /vmlinuz quiet; initrd /initrd }
+menuentry "Something else" { true }
+"""
+
 # Loads modules with what they need, in the order that was worked out when the guest was built.
 LOAD = """#!/bin/sh
 for name; do
@@ -102,11 +121,24 @@ def build_cdrom(folder: Path, config: str = GRUB_CONFIG) -> Path:
 
     It boots as a disk, too, and on UEFI as well as on BIOS firmware.
     """
-    (folder / "tree/boot/grub").mkdir(parents=True)
+    (folder / "tree/boot/grub").mkdir(parents=True, exist_ok=True)
     (folder / "tree/boot/grub/grub.cfg").write_text(config)
     image = folder / "grub.iso"
     subprocess.run(["grub-mkrescue", "-o", image, folder / "tree"], check=True, capture_output=True)
     return image
+
+
+def build_installer(folder: Path, progress: Path, complete: Path) -> Path:
+    """Build an image in an empty folder that boots into GRUB's menu, and then shows these texts of screens."""
+    kernel = cloud_kernel()
+    (folder / "tree").mkdir(parents=True)
+    screens = {
+        "screens/progress": progress.read_text().rstrip(),
+        "screens/complete": complete.read_text().rstrip(),
+    }
+    _initrd(folder / "root", kernel, INSTALLER_INIT, (), folder / "tree/initrd", screens)
+    shutil.copy(kernel.image, folder / "tree/vmlinuz")
+    return build_cdrom(folder, INSTALLER_CONFIG)
 
 
 @dataclass(frozen=True)
@@ -168,7 +200,14 @@ def _program(folder: Path, kernel: Kernel, init: str, modules: Sequence[str]) ->
     return program
 
 
-def _initrd(root: Path, kernel: Kernel, init: str, modules: Sequence[str], image: Path) -> None:
+def _initrd(
+    root: Path,
+    kernel: Kernel,
+    init: str,
+    modules: Sequence[str],
+    image: Path,
+    files: Mapping[str, str] | None = None,
+) -> None:
     for name in ("bin", "dev", "proc", "sys", "modules"):
         (root / name).mkdir(parents=True)
     shutil.copy("/bin/busybox", root / "bin/busybox")
@@ -182,6 +221,9 @@ def _initrd(root: Path, kernel: Kernel, init: str, modules: Sequence[str], image
     for path, script in ((root / "bin/load", LOAD), (root / "init", init)):
         path.write_text(script)
         path.chmod(0o755)
+    for name, text in (files or {}).items():
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text)
     names = "\n".join(str(path.relative_to(root)) for path in root.rglob("*"))
     with open(image, "wb") as out:
         subprocess.run(

@@ -17,6 +17,7 @@ from reflexarc.drivers.replay.script import Entry, Reaction, ReplayScript
 from reflexarc.machine.capabilities import PowerState
 from reflexarc.machine.frame import Pixels
 from reflexarc.machine.guard import Guard
+from reflexarc.machine.hostpaths import HostPaths
 from reflexarc.machine.lock import MachineLock
 from reflexarc.machine.machine import Machine
 from reflexarc.machine.policy import Policy
@@ -151,6 +152,7 @@ async def lab(
     *,
     grant: Sequence[str] = (),
     people: Sequence[str] = ("*",),
+    host: HostPaths | None = None,
 ) -> AsyncIterator[Lab]:
     """Open the played machine with its journal and runs under `state`."""
     lent = open_replay(played or script(), machine="lab")
@@ -175,6 +177,7 @@ async def lab(
                     lock,
                     at_end,
                     lambda run_id: None,
+                    host=host or HostPaths(),
                 ),
                 lent,
                 state,

@@ -22,7 +22,7 @@ from reflexarc.machine.policy import chord_operation
 from reflexarc.playbook import format as tables
 from reflexarc.playbook.actions import ACTIONS
 from reflexarc.playbook.document import parse
-from reflexarc.playbook.loader import load_data
+from reflexarc.playbook.loader import load_data, load_file
 from reflexarc.playbook.schema import schema
 from reflexarc.playbook.spelling import chord_pattern, power_pattern
 from reflexarc.sensing.recognise import load_recognisers
@@ -41,6 +41,8 @@ BEYOND = (
     r"a condition can't look at the secret",
     r"not a regular expression|repetition inside a repetition",
     r"names a key twice",
+    r"steps are included by playbooks in files only",
+    r"came from the machine, and \w+ runs what it is given",
 )
 
 EXAMPLES: Mapping[str, list[Any]] = {
@@ -63,8 +65,15 @@ ODD: list[Any] = [
     "ctrl+alt+delete", "Enter", "ctrl+", "+", "{{ a b }}", "{{{ a }}", "{{ a }}}", "}}", [], {}, [None], [1, 2], [[]],
     ["grub_menu"], {"text": "x"}, {"text": None}, {"value": "a", "equals": 1}, {"value": 1, "in": []},
     {"value": "a", "equals": 1, "matches": None}, {"phase": []}, {"phase": "grub_menu", "text": "a"}, "x" * 501,
+    {"a": "b"}, {"a": 1}, {"a": "{{ b c }}"}, ["a", "{{ x }}"], ["{{ a b }}"], [1.0], [256], 2.0, 40_000, "cdrom",
+    {"rollback": "a"}, {"rollback": "{{ a }}"}, {"rollback": " "}, {"include": "a.yaml"},
     {"not": None}, {"any": []}, {"settled": 0}, {"changed": False}, {"default": 1, "secret": True}, {"secret": True},
 ]  # fmt: skip
+# Arguments with which an action that requires them is fit.
+LEAST: dict[str, Any] = {
+    "key": "a", "chord": "a", "until": "grub_menu", "that": "grub_menu", "seconds": 1, "text": "x", "message": "m",
+    "name": "clean", "source": "a.iso", "target": "/tmp/a", "command": "true", "device": "cdrom",
+}  # fmt: skip
 NAMES = sorted(
     {*tables.PLAYBOOK, *tables.STEP, *tables.VARIABLE, *tables.CONDITIONS, *tables.COMPARISONS, "key", "ops"}
 )
@@ -223,20 +232,19 @@ def test_every_key_with_an_odd_value(value: Any) -> None:
 
 @pytest.mark.parametrize("value", ODD, ids=repr)
 def test_every_argument_with_an_odd_value(value: Any) -> None:
-    for action in ACTIONS.values():
+    for alias, action in ACTIONS.items():
         for name in action.arguments:
-            args = {
-                "key": "a",
-                "chord": "a",
-                "until": "grub_menu",
-                "that": "grub_menu",
-                "seconds": 1,
-                "text": "x",
-            }
-            args |= {"message": "m", name: value}
-            given = {key: args[key] for key in action.arguments if key in args}
+            given = {key: LEAST[key] for key, argument in action.arguments.items() if argument.required}
+            for ways in action.one_of:
+                way = next((way for way in ways if name in way), next(filter(None, ways)))
+                given |= {part: 1 if part.endswith(("x", "y")) else "x" for part in way}
             for destructive in (True, False):
-                step = {"name": "a", "action": action.name, "args": given, "destructive": destructive}
+                step = {
+                    "name": "a",
+                    "action": alias,
+                    "args": {**given, name: value},
+                    "destructive": destructive,
+                }
                 agree({"name": "x", "steps": [step]})
 
 
@@ -244,6 +252,20 @@ def test_the_playbooks_there_are_fit() -> None:
     for path in PLAYBOOKS.glob("*.yaml"):
         VALIDATOR.validate(parse(Path(path).read_text()).data)
     VALIDATOR.validate(PLAYED)
+
+
+def test_steps_may_be_included_in_files(tmp_path: Path) -> None:
+    (tmp_path / "part.yaml").write_text("name: part\nsteps: [{name: a, wait_for: grub_menu}]")
+    whole = tmp_path / "whole.yaml"
+    for item in ("{include: part.yaml}", "{include: ''}", "{include: part.yaml, name: b}", "{include: 3}"):
+        whole.write_text(f"name: whole\nsteps: [{item}]")
+        fits = VALIDATOR.is_valid(parse(whole.read_text()).data)
+        try:
+            assert [step.name for step in load_file(whole, PHASES).steps] == ["a"]
+        except PlaybookError:
+            assert not fits
+        else:
+            assert fits
 
 
 def test_every_key_action_and_argument_is_described() -> None:

@@ -61,7 +61,10 @@ def _check(path: Path, phases: Phases) -> dict[str, object]:
             warnings = [asdict(warning) for warning in lint(document, phases)]
     except PlaybookError as error:
         errors = [error]
-    wrong = [{"message": error.message, "line": error.line, "column": error.column} for error in errors]
+    wrong = [
+        {"message": error.message, "file": error.path, "line": error.line, "column": error.column}
+        for error in errors
+    ]
     return {"file": str(path), "valid": not errors, "errors": wrong, "warnings": warnings}
 
 
@@ -71,7 +74,9 @@ def _show_check(result: Mapping[str, object]) -> None:
         found = result[kind]
         assert isinstance(found, list)
         for one in found:
-            place = ":".join(str(part) for part in (file, one["line"], one["column"]) if part is not None)
+            place = ":".join(
+                str(part) for part in (one["file"] or file, one["line"], one["column"]) if part is not None
+            )
             what = "error" if kind == "errors" else "warning"
             more = f" [{one['code']}]; {one['remedy']}" if kind == "warnings" else ""
             click.echo(printable(f"{place}: {what}: {one['message']}{more}"), err=kind == "errors")

@@ -43,6 +43,7 @@ class Wish:
     dry_run: bool
     interactive: bool
     video: bool = False
+    start_at: str = "0"
     secret_values: Mapping[str, str] = field(default_factory=dict)
     begun: list[str] = field(default_factory=list)
 
@@ -61,6 +62,9 @@ class Wish:
 )
 @click.option(
     "--grant", multiple=True, metavar="OPS", help="Authorise operations or classes; commas or repeated."
+)
+@click.option(
+    "--start-at", default="0", metavar="STEP", help="Begin with this step: its name or index from 0."
 )
 @click.option(
     "--report",
@@ -85,6 +89,7 @@ def run_playbook(
     secrets: tuple[str, ...],
     secret_files: tuple[str, ...],
     grant: tuple[str, ...],
+    start_at: str,
     report: Path | None,
     junit: Path | None,
     video: str | None,
@@ -108,6 +113,7 @@ def run_playbook(
         dry_run=dry_run,
         interactive=is_terminal(sys.stdin) and is_terminal(sys.stdout) and not as_json,
         video=video is not None,
+        start_at=start_at,
     )
     chosen = _chosen(entries.load(inventory), machines)
     loaded = load_file(playbook, load_recognisers(phase_folders()).phases)
@@ -157,7 +163,7 @@ def _asked(playbook: Playbook, wish: Wish, machine: str) -> Wish:
         v.name for v in playbook.variables.values() if v.secret and v.required and v.name not in wish.secrets
     ]
     values = {name: click.prompt(name, hide_input=True, err=True) for name in missing}
-    grant = wish.grant or _asked_grant(playbook, wish.variables, machine)
+    grant = wish.grant or _asked_grant(playbook, wish, machine)
     return replace(wish, grant=grant, secret_values=values)
 
 
@@ -170,6 +176,7 @@ async def _run(entry: Entry, playbook: Playbook, wish: Wish, *, label: str) -> i
             secret_values=wish.secret_values,
             secret_references=wish.secrets,
             grant=wish.grant,
+            start_at=wish.start_at,
             by=person(),
             listener=shown,
             video=wish.video,
@@ -178,9 +185,11 @@ async def _run(entry: Entry, playbook: Playbook, wish: Wish, *, label: str) -> i
         return await drive(run, shown, as_json=wish.as_json, interactive=wish.interactive)
 
 
-def _asked_grant(playbook: Playbook, variables: Mapping[str, object], machine: str) -> tuple[str, ...]:
+def _asked_grant(playbook: Playbook, wish: Wish, machine: str) -> tuple[str, ...]:
     """Ask the person to authorise the destructive steps that the playbook asks for."""
-    wanted = [r for r in grants.requests(playbook, variables) if covers(playbook.authorize, r.operation)]
+    start_at = playbook.start_index(wish.start_at)
+    asked = grants.requests(playbook, wish.variables, start_at=start_at)
+    wanted = [r for r in asked if covers(playbook.authorize, r.operation)]
     if not wanted:
         return ()
     click.echo(f"{one_line(playbook.name)} wants to do on {machine}:", err=True)
@@ -201,9 +210,10 @@ async def _dry_run(entry: Entry, playbook: Playbook, wish: Wish) -> int:
     """Check everything that can be checked, say what the run would do, send nothing and start no VM."""
     check_grant(wish.grant)
     check_variables(playbook, {*wish.variables, *wish.secrets})
+    start_at = playbook.start_index(wish.start_at)
     try:
         async with open_session(entry, holder="a dry run", dry_run=True, launch=False) as session:
-            findings = await preflight(session.machine, playbook.needs)
+            findings = await preflight(session.machine, playbook.needs_from(start_at))
     except ConnectError as error:
         findings = [Finding("machine", Severity.INFO, str(error))]
     steps = [
@@ -214,7 +224,7 @@ async def _dry_run(entry: Entry, playbook: Playbook, wish: Wish) -> int:
             "needs_grant": step.authorisation,
             "granted": step.authorisation is None or covers(wish.grant, step.authorisation),
         }
-        for step in playbook.steps
+        for step in playbook.steps[start_at:]
     ]
     if wish.as_json:
         checks = [finding.as_dict() for finding in findings]
@@ -224,7 +234,7 @@ async def _dry_run(entry: Entry, playbook: Playbook, wish: Wish) -> int:
     else:
         for finding in findings:
             click.echo(f"{'ok ' if finding.ok else 'BAD'} {finding.check}: {one_line(finding.detail)}")
-        for number, step in enumerate(steps, 1):
+        for number, step in enumerate(steps, start_at + 1):
             gate = "" if step["granted"] else f"  needs --grant {step['needs_grant']}"
             click.echo(f"{number:>3}. {one_line(str(step['name']))}: {step['action'] or 'wait'}{gate}")
     return 0 if all(f.ok or not f.critical for f in findings) else 1

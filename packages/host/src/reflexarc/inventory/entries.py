@@ -19,13 +19,17 @@ from reflexarc.machine.policy import CLASSES, OPERATIONS, Policy
 
 FILE_NAME = "reflexarc.toml"
 _DRIVERS = ("qemu", "replay")
-_KEYS = ("drivers", "keymap", "allow")
+_KEYS = ("drivers", "keymap", "media", "exchange", "allow")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One machine of the inventory. settings: driver name -> its table as written. source: the file."""
+    """One machine of the inventory.
+
+    settings: driver name -> its table as written. source: the file. media: folders, and addresses that begin with a
+    scheme, from which playbooks take images. exchange: the folder for upload and download.
+    """
 
     name: str
     drivers: tuple[str, ...]
@@ -33,6 +37,8 @@ class Entry:
     source: Path
     keymap: str = "us"
     policy: Policy = field(default_factory=Policy)
+    media: tuple[str, ...] = ()
+    exchange: Path | None = None
 
     @property
     def place(self) -> str:
@@ -127,7 +133,40 @@ class _Reader:
             )
         settings = {d: self._table(table.get(d, {}), f"machines.{name}.{d}", name, d) for d in drivers}
         source = self._path.absolute()
-        return Entry(name, drivers, settings, source, str(keymap), self._policy(table.get("allow"), name))
+        return Entry(
+            name,
+            drivers,
+            settings,
+            source,
+            str(keymap),
+            self._policy(table.get("allow"), name),
+            tuple(
+                self._place(word, name, "media") for word in self._words(table.get("media"), name, "media")
+            ),
+            self._exchange(table.get("exchange"), name),
+        )
+
+    def _exchange(self, value: object, name: str) -> Path | None:
+        if value is None:
+            return None
+        if not isinstance(value, str) or "://" in value:
+            raise self._error(f"machines.{name}.exchange is a folder, not {value!r}", name, "exchange")
+        return Path(self._place(value, name, "exchange"))
+
+    def _place(self, text: str, name: str, key: str) -> str:
+        """An address as it is, a folder absolute: it is relative to the inventory's own."""
+        if not text.strip() or "\0" in text:
+            raise self._error(f"machines.{name}.{key} names a folder, not {text!r}", name, key)
+        if "://" in text:
+            if not re.fullmatch(r"https?://[^/@?#\s]+(/[^?#\s]*)?", text):
+                raise self._error(f"machines.{name}.{key}: {text!r} is no http or https address", name, key)
+            return text
+        try:
+            return str((self._path.absolute().parent / Path(text).expanduser()).absolute())
+        except RuntimeError:
+            raise self._error(
+                f"machines.{name}.{key}: there is no such user in {text!r}", name, key
+            ) from None
 
     def _policy(self, raw: object, name: str) -> Policy:
         if raw is None:

@@ -15,16 +15,19 @@ from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.driver import open_driver as open_qemu
 from reflexarc.drivers.replay.config import ReplayConfig
 from reflexarc.drivers.replay.driver import open_driver as open_replay
-from reflexarc.errors import ConfigError, ConnectError, JournalError, MachineError
+from reflexarc.errors import ConfigError, ConnectError, JournalError, MachineError, RunError
 from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
-from reflexarc.inventory.places import phase_folders, places
+from reflexarc.inventory.places import kept, phase_folders, places
 from reflexarc.machine.capabilities import Capabilities
 from reflexarc.machine.guard import Audit, Guard
+from reflexarc.machine.hostpaths import HostPaths
 from reflexarc.machine.keyboard import KeysDown
 from reflexarc.machine.lock import MachineLock
 from reflexarc.machine.machine import Machine
+from reflexarc.playbook.events import Thawed
 from reflexarc.runs.journal import Journal
+from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.session import Session
 from reflexarc.sensing.ladder import Ladder
 from reflexarc.sensing.recognise import load_recognisers
@@ -133,9 +136,25 @@ def _qemu_config(entry: Entry) -> QemuConfig:
 
 
 async def end_of_run(entry: Entry, run_id: str) -> None:
-    """A run has ended: the VM that was launched for it ends with it."""
+    """A run has ended: the VM that was launched for it ends with it; one that it froze while held goes on."""
     if owner(entry) == run_id:
         await asyncio.to_thread(stop_vm, entry)
+    elif not launched(entry) or running_vm(entry) is not None:
+        with suppress(RunError):
+            await _let_go(entry, run_id)
+
+
+async def _let_go(entry: Entry, run_id: str) -> None:
+    journal = Journal(places().journal)
+    try:
+        ledger = Ledger.open(journal, run_id)
+        if ledger.state.is_frozen:
+            async with open_capabilities(entry) as lent:
+                guard = Guard(entry.name, entry.policy, audit=audit_to(places().state / "audit.jsonl"))
+                await Machine(entry.name, lent, guard).freeze.thaw()
+            ledger.record(Thawed(time.monotonic()))
+    finally:
+        journal.close()
 
 
 def inventory_note(run_id: str) -> Path:
@@ -213,7 +232,11 @@ async def open_session(
         _own(entry, mark)
 
     def at_begin(run_id: str) -> None:
-        inventory_note(run_id).write_text(str(entry.source))
+        note = inventory_note(run_id)
+        try:
+            note.write_text(str(entry.source))
+        except OSError as error:
+            raise JournalError(f"can't write the run's folder: {error.strerror}", path=note) from error
         # A VM that was launched for a session goes over to the run; one that was started by itself doesn't.
         if (_mark(entry) or "").startswith(_SESSION):
             _own(entry, run_id)
@@ -237,11 +260,12 @@ async def open_session(
                     at_begin,
                     place=entry.place,
                     drivers=entry.drivers,
+                    host=HostPaths(entry.media, entry.exchange, kept(entry.source)),
                 )
                 try:
                     yield session
                 finally:
-                    with suppress(MachineError):
+                    with suppress(MachineError, RunError):
                         await machine.release_keys()
     finally:
         lock.release()

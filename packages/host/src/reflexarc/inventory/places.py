@@ -42,3 +42,8 @@ def phase_folders() -> list[Path]:
 def config_folder() -> Path:
     """The user's configuration folder."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "reflexarc"
+
+
+def kept(inventory: Path) -> tuple[Path, ...]:
+    """What reflexarc keeps for itself: state, configuration, the inventory, and the owner's policy."""
+    return places().state, config_folder(), inventory, Path("/etc/reflexarc")

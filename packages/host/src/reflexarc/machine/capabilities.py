@@ -6,8 +6,8 @@ Every method raises the errors of `reflexarc.errors.MachineError` and no others.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Protocol
 
@@ -61,6 +61,42 @@ class KeyEvent:
 
     key: str
     down: bool
+
+
+class Stream(StrEnum):
+    """Where a command writes."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command for a guest: `line` for its account's shell or, where that is empty, `argv` without any shell.
+
+    env: variables beside those that the guest gives. timeout: seconds after which the guest ends the command.
+    """
+
+    line: str = ""
+    argv: tuple[str, ...] = ()
+    cwd: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A piece of what a command wrote."""
+
+    stream: Stream
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """A command has ended; a signal's status is 128 and its number."""
+
+    status: int
 
 
 class Power(Protocol):
@@ -202,6 +238,42 @@ class Freeze(Protocol):
     async def thaw(self) -> None: ...
 
 
+class Shell(Protocol):
+    """Commands in the guest."""
+
+    def run(self, command: Command) -> AsyncGenerator[Output | Exited, None]:
+        """Start a command and yield its output as it comes, at the end `Exited`; closing the iterator ends it.
+
+        A slow reader holds the command up, nothing is dropped. Raises OperationRejectedError where it can't be
+        started, OperationTimeoutError where it was ended for its timeout, ConnectionLostError where its end
+        can't be told.
+        """
+        ...
+
+
+class Files(Protocol):
+    """Files in the guest, by absolute path, in pieces of at most a few hundred KiB."""
+
+    def read(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Yield a file from its beginning to its end; raises OperationRejectedError where it can't be read."""
+        ...
+
+    async def write(self, path: str, pieces: AsyncIterator[bytes], *, mode: int) -> None:
+        """Put a file there, in place of an earlier one and whole or not at all.
+
+        Returns once the guest has it as it was sent. Raises OperationRejectedError where it can't be written.
+        """
+        ...
+
+
+class Apps(Protocol):
+    """Applications of the guest's desktop."""
+
+    async def launch(self, name: str) -> None:
+        """Start an application by the name that its desktop has for it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What one driver lends; None where it has nothing of the kind."""
@@ -215,6 +287,9 @@ class Capabilities:
     boot: BootOverride | None = None
     snapshot: Snapshot | None = None
     freeze: Freeze | None = None
+    shell: Shell | None = None
+    files: Files | None = None
+    apps: Apps | None = None
 
     def names(self) -> tuple[str, ...]:
         """Names of what is there, in the order of the fields."""
@@ -232,4 +307,7 @@ class Capabilities:
             boot=self.boot or later.boot,
             snapshot=self.snapshot or later.snapshot,
             freeze=self.freeze or later.freeze,
+            shell=self.shell or later.shell,
+            files=self.files or later.files,
+            apps=self.apps or later.apps,
         )

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from reflexarc.errors import ConfigError
 from reflexarc.machine.capabilities import (
+    Apps,
     BootDevice,
     BootOverride,
     BootSetting,
+    Command,
     Console,
+    Exited,
+    Files,
     Freeze,
+    Output,
     Power,
     PowerState,
     SavedState,
     Screen,
+    Shell,
     Snapshot,
     VirtualMedia,
 )
@@ -87,6 +93,11 @@ class GuardedConsole:
 
     async def write(self, data: str) -> None:
         self._guard.check("console.write", characters=len(data))
+        await self._console.write(data)
+
+    async def run(self, data: str) -> None:
+        """Write a line that a shell at the console is to run."""
+        self._guard.check("console.run", characters=len(data))
         await self._console.write(data)
 
 
@@ -181,3 +192,44 @@ class GuardedFreeze:
     async def thaw(self) -> None:
         self._guard.check("freeze.off")
         await self._freeze.thaw()
+
+
+class GuardedShell:
+    """Commands in the guest, behind the guard."""
+
+    def __init__(self, shell: Shell, guard: Guard) -> None:
+        self._shell = shell
+        self._guard = guard
+
+    def run(self, command: Command) -> AsyncGenerator[Output | Exited, None]:
+        words = len(command.argv) or 1
+        self._guard.check("shell.exec", words=words, cwd=command.cwd, timeout=command.timeout)
+        return self._shell.run(command)
+
+
+class GuardedFiles:
+    """Files in the guest, behind the guard."""
+
+    def __init__(self, files: Files, guard: Guard) -> None:
+        self._files = files
+        self._guard = guard
+
+    def read(self, path: str) -> AsyncGenerator[bytes, None]:
+        self._guard.check("files.read", path=path)
+        return self._files.read(path)
+
+    async def write(self, path: str, pieces: AsyncIterator[bytes], *, mode: int = 0o644) -> None:
+        self._guard.check("files.write", path=path, mode=oct(mode))
+        await self._files.write(path, pieces, mode=mode)
+
+
+class GuardedApps:
+    """Applications of the guest, behind the guard."""
+
+    def __init__(self, apps: Apps, guard: Guard) -> None:
+        self._apps = apps
+        self._guard = guard
+
+    async def launch(self, name: str) -> None:
+        self._guard.check("apps.launch", name=name)
+        await self._apps.launch(name)

@@ -9,12 +9,15 @@ from reflexarc.errors import CapabilityError
 from reflexarc.machine.capabilities import Capabilities
 from reflexarc.machine.guard import Guard
 from reflexarc.machine.guarded import (
+    GuardedApps,
     GuardedBoot,
     GuardedConsole,
+    GuardedFiles,
     GuardedFreeze,
     GuardedMedia,
     GuardedPower,
     GuardedScreen,
+    GuardedShell,
     GuardedSnapshot,
 )
 from reflexarc.machine.keyboard import GuardedKeyboard, KeysDown
@@ -38,6 +41,9 @@ class GuardedCapabilities:
     boot: GuardedBoot | None
     snapshot: GuardedSnapshot | None
     freeze: GuardedFreeze | None
+    shell: GuardedShell | None
+    files: GuardedFiles | None
+    apps: GuardedApps | None
 
 
 class Machine:
@@ -68,6 +74,9 @@ class Machine:
             boot=GuardedBoot(lent.boot, guard) if lent.boot else None,
             snapshot=GuardedSnapshot(lent.snapshot, guard) if lent.snapshot else None,
             freeze=GuardedFreeze(lent.freeze, guard) if lent.freeze else None,
+            shell=GuardedShell(lent.shell, guard) if lent.shell else None,
+            files=GuardedFiles(lent.files, guard) if lent.files else None,
+            apps=GuardedApps(lent.apps, guard) if lent.apps else None,
         )
 
     async def release_keys(self) -> None:
@@ -117,6 +126,18 @@ class Machine:
     @property
     def freeze(self) -> GuardedFreeze:
         return self._need(self.guarded.freeze, "freeze")
+
+    @property
+    def shell(self) -> GuardedShell:
+        return self._need(self.guarded.shell, "shell")
+
+    @property
+    def files(self) -> GuardedFiles:
+        return self._need(self.guarded.files, "files")
+
+    @property
+    def apps(self) -> GuardedApps:
+        return self._need(self.guarded.apps, "apps")
 
     def _need(self, capability: T | None, name: str) -> T:
         if capability is None:

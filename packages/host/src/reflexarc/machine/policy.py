@@ -11,7 +11,8 @@ from fnmatch import fnmatchcase
 
 from reflexarc.errors import SafetyError
 
-# operation -> is it destructive; its class is the part before the dot, save for those in _CLASS_OF.
+# operation -> is it destructive; its class is the part before the dot, save for those in _CLASS_OF, which
+# has operations, and parts before the dot.
 OPERATIONS: Mapping[str, bool] = {
     "observe.frames": False,
     "observe.text": False,
@@ -22,6 +23,11 @@ OPERATIONS: Mapping[str, bool] = {
     "pointer.drag": False,
     "pointer.scroll": False,
     "console.write": False,
+    "apps.launch": False,
+    "shell.exec": False,
+    "console.run": False,
+    "files.read": False,
+    "files.write": False,
     "power.on": False,
     "power.shutdown": True,
     "power.off": True,
@@ -38,9 +44,13 @@ OPERATIONS: Mapping[str, bool] = {
     "step.destructive": True,
 }
 
-_CLASS_OF = {"keyboard": "input", "pointer": "input", "console": "input"}
+_CLASS_OF = {
+    "keyboard": "input", "pointer": "input", "console": "input", "apps": "input", "console.run": "shell",
+}  # fmt: skip
 
-CLASSES = frozenset({"observe", "input", "power", "media", "boot", "snapshot", "freeze", "step"})
+CLASSES = frozenset(
+    {"observe", "input", "shell", "files", "power", "media", "boot", "snapshot", "freeze", "step"}
+)
 
 
 def effect_class(operation: str) -> str:
@@ -48,7 +58,7 @@ def effect_class(operation: str) -> str:
     if operation not in OPERATIONS:
         raise SafetyError(f"there is no operation {operation!r}", rule="unlisted", operation=operation)
     prefix = operation.split(".", 1)[0]
-    return _CLASS_OF.get(prefix, prefix)
+    return _CLASS_OF.get(operation) or _CLASS_OF.get(prefix, prefix)
 
 
 def is_destructive(operation: str) -> bool:

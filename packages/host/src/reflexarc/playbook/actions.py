@@ -2,93 +2,236 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from reflexarc.errors import ConfigError, PlaybookError
 from reflexarc.machine import keys
 from reflexarc.machine.policy import chord_operation, is_destructive
 
+# The types of arguments in which `{{ }}` is looked up.
+TEMPLATED = frozenset({"string", "path", "texts", "mapping"})
+
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument: its type (`condition` for the condition language), its default, its bounds."""
+    """One argument: its type, its default, its bounds.
+
+    type: integer, number, boolean; key, chord; string; path (of a file on this host, or an address); pattern (a
+    regular expression); coordinate (whole pixels, or a share of the screen from 0.0 to 1.0); integers, texts (lists);
+    mapping (text to text); condition (the condition language).
+    choices: the texts that it may be. trusted: a value that came from a screen or a guest never gets into it.
+    unavailable: why it can't be given yet.
+    """
 
     type: str
     required: bool = False
     default: object = None
     minimum: float | None = None
     maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    trusted: bool = False
+    unavailable: str = ""
 
 
 @dataclass(frozen=True)
 class Action:
-    """One action. operation: None where nothing is sent to the machine."""
+    """One action. operation: None where nothing is sent to the machine.
+
+    one_of: of each of these sets of alternatives exactly one is given, with all its arguments.
+    """
 
     name: str
     capability: str | None
     operation: str | None
     arguments: Mapping[str, Argument]
+    one_of: tuple[tuple[tuple[str, ...], ...], ...] = ()
 
     @property
     def sends_input(self) -> bool:
         return self.operation is not None and not self.operation.startswith("observe.")
 
+    def templates(self, args: Mapping[str, object], *, trusted_only: bool = False) -> Iterator[str]:
+        """Every text of the arguments in which names are looked up."""
+        for name, argument in self.arguments.items():
+            if argument.type in TEMPLATED and (argument.trusted or not trusted_only):
+                yield from _texts(args.get(name))
 
-def _action(name: str, capability: str | None, operation: str | None, **arguments: Argument) -> Action:
-    return Action(name, capability, operation, arguments)
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from (text for text in value.values() if isinstance(text, str))
+    elif isinstance(value, list | tuple):
+        yield from (text for text in value if isinstance(text, str))
 
 
-ACTIONS: Mapping[str, Action] = {
-    action.name: action
-    for action in (
-        _action(
-            "press_key",
-            "keyboard",
-            "keyboard.press",
-            key=Argument("key", required=True),
-            times=Argument("integer", default=1, minimum=1, maximum=200),
-        ),
-        _action("hotkey", "keyboard", "keyboard.press", chord=Argument("chord", required=True)),
-        _action(
-            "press_until",
-            "keyboard",
-            "keyboard.press",
-            key=Argument("key", required=True),
-            until=Argument("condition", required=True),
-            max=Argument("integer", default=50, minimum=1, maximum=1000),
-        ),
-        _action(
-            "type_text",
-            "keyboard",
-            "keyboard.type",
-            text=Argument("string", required=True),
-            enter=Argument("boolean", default=False),
-            secret=Argument("boolean", default=False),
-        ),
-        _action("power_on", "power", "power.on"),
-        _action(
-            "shutdown",
-            "power",
-            "power.shutdown",
-            timeout=Argument("number", default=120.0, minimum=1, maximum=3600),
-        ),
-        _action("hard_off", "power", "power.off"),
-        _action("reset", "power", "power.reset"),
-        _action("hard_cycle", "power", "power.cycle"),
-        _action("screenshot", "screen", "observe.frames"),
-        _action("wait", None, None, seconds=Argument("number", required=True, minimum=0, maximum=86_400)),
-        _action("note", None, None, text=Argument("string", required=True)),
-        _action("fail", None, None, message=Argument("string", required=True)),
-        _action(
-            "assert",
-            None,
-            None,
-            that=Argument("condition", required=True),
-            message=Argument("string", default=""),
-        ),
-    )
-}
+def _action(
+    name: str,
+    capability: str | None,
+    operation: str | None,
+    /,
+    *one_of: tuple[tuple[str, ...], ...],
+    **arguments: Argument,
+) -> Action:
+    return Action(name, capability, operation, arguments, one_of)
+
+
+_NO_NEEDLES = "aiming by a picture is not built yet; aim by text, or by x and y"
+_NO_ELEMENTS = "no driver tells a machine's controls yet; aim by text, or by x and y"
+_BUTTON = Argument("string", default="left", choices=("left", "middle", "right"))
+_NAME = Argument("string", required=True)
+
+
+def _aim(prefix: str = "") -> dict[str, Argument]:
+    """The ways to say where on the screen."""
+    return {
+        f"{prefix}x": Argument("coordinate"),
+        f"{prefix}y": Argument("coordinate"),
+        f"{prefix}text": Argument("pattern"),
+        f"{prefix}needle": Argument("string", unavailable=_NO_NEEDLES),
+        f"{prefix}element": Argument("mapping", unavailable=_NO_ELEMENTS),
+    }
+
+
+def _ways(prefix: str = "") -> tuple[tuple[str, ...], ...]:
+    """The alternatives of an aim, of which one is given."""
+    one = tuple((f"{prefix}{way}",) for way in ("text", "needle", "element"))
+    return ((f"{prefix}x", f"{prefix}y"), *one)
+
+
+def _time_limit(seconds: float, most: float = 86_400) -> Argument:
+    return Argument("number", default=seconds, minimum=1, maximum=most)
+
+
+_INPUT = (
+    _action(
+        "press_key",
+        "keyboard",
+        "keyboard.press",
+        key=Argument("key", required=True),
+        times=Argument("integer", default=1, minimum=1, maximum=200),
+    ),
+    _action("hotkey", "keyboard", "keyboard.press", chord=Argument("chord", required=True)),
+    _action(
+        "press_until",
+        "keyboard",
+        "keyboard.press",
+        key=Argument("key", required=True),
+        until=Argument("condition", required=True),
+        max=Argument("integer", default=50, minimum=1, maximum=1000),
+    ),
+    _action(
+        "type_text",
+        "keyboard",
+        "keyboard.type",
+        text=Argument("string", required=True),
+        enter=Argument("boolean", default=False),
+        secret=Argument("boolean", default=False),
+    ),
+    _action("click", "pointer", "pointer.click", _ways(), **_aim(), button=_BUTTON),
+    _action("double_click", "pointer", "pointer.click", _ways(), **_aim(), button=_BUTTON),
+    _action("move", "pointer", "pointer.move", _ways(), **_aim()),
+    _action(
+        "drag", "pointer", "pointer.drag", _ways(), _ways("to_"), **_aim(), **_aim("to_"), button=_BUTTON
+    ),
+    _action(
+        "scroll",
+        "pointer",
+        "pointer.scroll",
+        ((), *_ways()),
+        **_aim(),
+        dx=Argument("integer", default=0, minimum=-100, maximum=100),
+        dy=Argument("integer", default=0, minimum=-100, maximum=100),
+    ),
+)
+
+_GUEST = (
+    _action("launch_app", "apps", "apps.launch", name=_NAME),
+    _action(
+        "exec",
+        "shell",
+        "shell.exec",
+        (("command",), ("argv",)),
+        command=Argument("string", trusted=True),
+        argv=Argument("texts"),
+        cwd=Argument("string"),
+        env=Argument("mapping"),
+        timeout=_time_limit(300),
+        ok_codes=Argument("integers", default=(0,), minimum=0, maximum=255),
+    ),
+    _action(
+        "run_serial",
+        "console",
+        "console.run",
+        command=Argument("string", required=True, trusted=True),
+        timeout=_time_limit(60),
+        ok_codes=Argument("integers", default=(0,), minimum=0, maximum=255),
+    ),
+    _action(
+        "upload",
+        "files",
+        "files.write",
+        source=Argument("path", required=True),
+        target=Argument("string", required=True),
+        executable=Argument("boolean", default=False),
+        timeout=_time_limit(600),
+    ),
+    _action(
+        "download",
+        "files",
+        "files.read",
+        source=Argument("string", required=True),
+        target=Argument("path", required=True),
+        timeout=_time_limit(600),
+    ),
+)
+
+_DEVICE = (
+    _action("power_on", "power", "power.on"),
+    _action("shutdown", "power", "power.shutdown", timeout=_time_limit(120, 3600)),
+    _action("hard_off", "power", "power.off"),
+    _action("reset", "power", "power.reset"),
+    _action("hard_cycle", "power", "power.cycle"),
+    _action(
+        "mount_iso",
+        "media",
+        "media.mount",
+        source=Argument("path", required=True),
+        cdrom=Argument("boolean", default=True),
+    ),
+    _action("msd_disconnect", "media", "media.eject"),
+    _action(
+        "set_boot_device",
+        "boot",
+        "boot.set_device",
+        device=Argument("string", required=True, choices=("cdrom", "disk", "network", "none")),
+        once=Argument("boolean", default=False),
+    ),
+    _action("snapshot", "snapshot", "snapshot.save", name=_NAME),
+    _action("rollback", "snapshot", "snapshot.restore", name=_NAME),
+    _action("freeze", "freeze", "freeze.on"),
+    _action("unfreeze", "freeze", "freeze.off"),
+)
+
+_RUN = (
+    _action("screenshot", "screen", "observe.frames"),
+    _action("wait", None, None, seconds=Argument("number", required=True, minimum=0, maximum=86_400)),
+    _action("note", None, None, text=Argument("string", required=True)),
+    _action("fail", None, None, message=Argument("string", required=True)),
+    _action(
+        "assert",
+        None,
+        None,
+        that=Argument("condition", required=True),
+        message=Argument("string", default=""),
+    ),
+)
+
+_NAMED = {action.name: action for action in (*_INPUT, *_GUEST, *_DEVICE, *_RUN)}
+# By every name that a playbook may use; an alias leads to the action of its own name.
+ACTIONS: Mapping[str, Action] = {**_NAMED, "eject": _NAMED["msd_disconnect"]}
 
 
 def operation_of(action: Action, arguments: Mapping[str, object]) -> str | None:

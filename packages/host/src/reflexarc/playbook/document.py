@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from reflexarc.errors import PlaybookError
@@ -26,20 +26,27 @@ _SCALARS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "flo
 class Document:
     """Plain data (mappings, lists, strings, numbers, booleans, None) and where each part stands.
 
-    places: path -> (line, column), counted from 1. name: what errors call the text.
+    places: path -> (line, column), counted from 1. name: what errors call the text. origins: path -> the name of
+    the text that the part from there on comes from, where that is another.
     """
 
     data: object
     places: Mapping[Path, tuple[int, int]]
     name: str | None = None
+    origins: Mapping[Path, str] = field(default_factory=dict)
 
     def error(self, path: Path, message: str) -> PlaybookError:
         """A PlaybookError that points at the path, or at its nearest parent that has a place."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.places:
                 line, column = self.places[path[:length]]
-                return PlaybookError(message, path=self.name, line=line, column=column)
+                return PlaybookError(message, path=self._origin(path), line=line, column=column)
         return PlaybookError(f"{_spell(path)}: {message}" if path else message, path=self.name)
+
+    def _origin(self, path: Path) -> str | None:
+        nearest = (path[:length] for length in range(len(path), -1, -1) if path[:length] in self.origins)
+        found = next(nearest, None)
+        return self.name if found is None else self.origins[found]
 
 
 def _spell(path: Path) -> str:

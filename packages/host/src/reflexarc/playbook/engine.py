@@ -14,13 +14,15 @@ from reflexarc.errors import PlaybookError
 from reflexarc.machine.guard import EVIDENCE_MAX_AGE
 from reflexarc.observation import UNKNOWN, Observation, Phases
 from reflexarc.playbook import grants, stepping, waiting
-from reflexarc.playbook.conditions import evaluate
+from reflexarc.playbook.conditions import evaluate, is_evidential
 from reflexarc.playbook.events import (
     Aborted,
     Acted,
     Counted,
     Doubted,
     Event,
+    Freezing,
+    Froze,
     Granted,
     Intended,
     Looked,
@@ -30,12 +32,13 @@ from reflexarc.playbook.events import (
     Resumed,
     Shown,
     Started,
+    Thawed,
     Touched,
     Verified,
 )
 from reflexarc.playbook.loader import load_data, load_steps
 from reflexarc.playbook.model import Step
-from reflexarc.playbook.state import Outcome, Reason, RunState, Stage, Visit
+from reflexarc.playbook.state import Outcome, Reason, RunState, Stage, Stillness, Visit
 
 VERIFY_TIMEOUT = 30.0
 
@@ -68,11 +71,21 @@ class Hold:
 
 
 @dataclass(frozen=True)
+class Still:
+    """Freeze the machine of the held run, once; where it can't be, the hold is passive."""
+
+
+@dataclass(frozen=True)
+class Thaw:
+    """Let the machine go on that was frozen for a hold."""
+
+
+@dataclass(frozen=True)
 class Finish:
     """The run has ended."""
 
 
-Effect: TypeAlias = Watch | Verify | Act | Look | Hold | Finish
+Effect: TypeAlias = Watch | Verify | Act | Look | Hold | Still | Thaw | Finish
 
 _EFFECTS: dict[Stage, Effect] = {
     Stage.WAITING: Watch(),
@@ -80,13 +93,17 @@ _EFFECTS: dict[Stage, Effect] = {
     Stage.VERIFYING: Verify(),
     Stage.ACTING: Look(),
     Stage.IN_DOUBT: Look(),
-    Stage.HELD: Hold(),
     Stage.ENDED: Finish(),
 }
 
 
 def effect(state: RunState) -> Effect:
     """What has to be done next; whoever finds the stage `acting` has first to record that it resumes."""
+    if state.stage is Stage.HELD:
+        wants = state.playbook.hold == "freeze" and state.stillness is Stillness.NONE
+        return Still() if wants else Hold()
+    if state.is_frozen and state.stage is not Stage.ENDED:
+        return Thaw()
     return Act(state.step) if state.stage is Stage.FIRING else _EFFECTS[state.stage]
 
 
@@ -103,8 +120,10 @@ def start(event: Started) -> RunState:
         policy=event.policy,
         max_escalations=event.max_escalations,
         place=event.place,
+        typed=frozenset(event.typed),
     )
-    return stepping.enter(state, 0, event.at)
+    state = stepping.granted(replace(state, index=event.start_at), event.grant)
+    return stepping.enter(state, event.start_at, event.at)
 
 
 def fold(events: Iterable[Event]) -> RunState:
@@ -121,6 +140,8 @@ def fold(events: Iterable[Event]) -> RunState:
 
 def advance(state: RunState, event: Event) -> RunState:
     """The state after the event. Events that don't fit the stage leave it as it is."""
+    if isinstance(event, Freezing | Froze | Thawed):
+        return _stilled(state, event)
     if state.stage is Stage.ENDED:
         return state
     if not isinstance(event, Observed | Verified | Looked | Intended | Acted):
@@ -160,7 +181,7 @@ def _ordered(state: RunState, event: _Order) -> RunState:
         case Resumed():
             return _resumed(state, event.at)
         case Doubted():
-            return stepping.escalate(state, Reason.INTERRUPTED, event.at, None, detail=event.detail)
+            return _doubted(state, event)
         case Shown():
             return _shown(state, event)
         case Replied():
@@ -171,6 +192,17 @@ def _ordered(state: RunState, event: _Order) -> RunState:
             return stepping.end(state, Outcome.ABORTED, event.reason)
         case Started() | Counted():
             return state
+
+
+def _stilled(state: RunState, event: Freezing | Froze | Thawed) -> RunState:
+    match event:
+        case Freezing():
+            return replace(state, stillness=Stillness.FREEZING) if state.stage is Stage.HELD else state
+        case Froze(error=error):
+            stands = Stillness.PASSIVE if error else Stillness.FROZEN
+            return replace(state, stillness=stands, stillness_error=error)
+        case Thawed():
+            return replace(state, stillness=Stillness.NONE, stillness_error="")
 
 
 def _observed(state: RunState, event: Observed) -> RunState:
@@ -226,34 +258,68 @@ def _expectation_over(state: RunState, event: Observed) -> RunState:
     step, seen = state.step, event.observation
     if step.action == "wait":
         return stepping.enter(state, state.index + 1, event.at)
-    before = step.wait_for is not None and evaluate(
-        step.wait_for, waiting.sight(state, seen, event.at, since=float("-inf"))
-    )
     repeatable = step.authorisation is None and state.attempts < step.retries and seen.at > state.sent_at
-    if before and before.holds and repeatable:
+    if repeatable and _is_as_before(state, seen, event.at):
         return replace(state, stage=Stage.FIRING, since=event.at, attempts=state.attempts + 1)
     return stepping.escalate(state, Reason.EXPECTATION_FAILED, event.at, seen)
 
 
+def _is_as_before(state: RunState, seen: Observation, at: float) -> bool:
+    """Tell whether the state in which the action was sent is still on the screen.
+
+    It is where the machine shows the phase and all that the step had awaited; where that says nothing of the
+    machine, where the screen has not changed since.
+    """
+    step = state.step
+    if not is_evidential(step.wait_for):
+        return seen.phase != UNKNOWN and seen.changed_at <= state.sent_at
+    assert step.wait_for is not None
+    same = state.seen is not None and seen.phase == state.seen.phase
+    return same and evaluate(step.wait_for, waiting.sight(state, seen, at, since=float("-inf"))).holds
+
+
 def _verified(state: RunState, event: Verified) -> RunState:
+    seen, fresh = event.observation, _is_fresh(state, event)
+    if state.stage is Stage.ACTING and state.step.authorisation is not None:
+        # The last look, after the intent was written: where it still holds, nothing is new.
+        if fresh and _precondition_holds(state, event):
+            return state
+        return _mismatched(_given_back(state), event, "what it was decided on has changed; nothing was sent")
     if state.stage is not Stage.VERIFYING:
         return state
-    seen, condition = event.observation, state.step.must_hold
-    fresh = seen.at >= state.since and event.at - seen.at <= EVIDENCE_MAX_AGE
-    if condition is None:
-        ok = not state.input_sent and not waiting.is_alarm(state, seen.phase)
-        detail = "a step without precondition fires only before any input was sent, with no alarm showing"
-    else:
-        verdict = evaluate(condition, waiting.sight(state, seen, event.at, strict=True))
-        ok = verdict.holds and verdict.evidential
-        detail = "the precondition does not hold on fresh evidence"
     if not fresh and event.at - state.since < VERIFY_TIMEOUT:
         return state
     if not fresh:
-        ok, detail = False, f"no fresh reading could be had within {VERIFY_TIMEOUT:g} s"
-    if not ok:
-        return stepping.escalate(state, Reason.PRECONDITION_MISMATCH, event.at, seen, detail=detail)
+        return _mismatched(state, event, f"no fresh reading could be had within {VERIFY_TIMEOUT:g} s")
+    if not _precondition_holds(state, event):
+        unverified = "a step without precondition fires only before any input was sent, with no alarm showing"
+        held = "the precondition does not hold on fresh evidence"
+        return _mismatched(state, event, unverified if state.step.must_hold is None else held)
     return replace(state, stage=Stage.FIRING, evidence=seen, since=event.at)
+
+
+def _is_fresh(state: RunState, event: Verified) -> bool:
+    return event.observation.at >= state.since and event.at - event.observation.at <= EVIDENCE_MAX_AGE
+
+
+def _precondition_holds(state: RunState, event: Verified) -> bool:
+    if state.failing is not None:
+        return True
+    condition = state.step.must_hold
+    if condition is None:
+        return not state.input_sent and not waiting.is_alarm(state, event.observation.phase)
+    verdict = evaluate(condition, waiting.sight(state, event.observation, event.at, strict=True))
+    return verdict.holds and verdict.evidential
+
+
+def _mismatched(state: RunState, event: Verified, detail: str) -> RunState:
+    return stepping.escalate(state, Reason.PRECONDITION_MISMATCH, event.at, event.observation, detail=detail)
+
+
+def _given_back(state: RunState) -> RunState:
+    """The grant of an act that was not sent can be used again."""
+    key = grants.key_of(state.step, state.machine, state.variables)
+    return replace(state, grants={**state.grants, key: state.grants.get(key, 0) + 1})
 
 
 def _intended(state: RunState, event: Intended) -> RunState:
@@ -274,7 +340,7 @@ def _acted(state: RunState, event: Acted) -> RunState:
     if state.stage is not Stage.ACTING:
         return state
     if event.fatal:
-        return stepping.end(state, Outcome.FAILED, event.error)
+        return stepping.end(state, Outcome.FAILED, event.error, event.at)
     if event.sent:
         state = stepping.sent(state, event.at)
     if event.delivery == "failed":
@@ -306,7 +372,7 @@ def _looked(state: RunState, event: Looked) -> RunState:
         return stepping.after_act(replace(state, attempts=step.retries), event.at)
     is_off = seen.phase == "power_off" and seen.origin == "power"
     shows_effect = {"power_on": not is_off, "hard_off": is_off, "shutdown": is_off}
-    if shows_effect.get(step.action or "", False):
+    if event.effect or shows_effect.get(step.action or "", False):
         return stepping.enter(state, state.index + 1, event.at)
     detail = f"the process ended while {step.action} was under way; whether it happened can't be seen"
     return stepping.escalate(state, Reason.INTERRUPTED, event.at, seen, detail=detail)
@@ -327,7 +393,9 @@ def _resumed(state: RunState, at: float) -> RunState:
     """Another process takes over: its clock may be another, so waits begin again and old evidence is void."""
     history = tuple(replace(visit, at=min(visit.at, at)) for visit in state.history)
     held = replace(state.escalation, at=min(state.escalation.at, at)) if state.escalation else None
-    state = replace(state, history=history, escalation=held, sent_at=at, matching_since=None, alarm=None)
+    state = replace(
+        state, history=history, escalation=held, sent_at=at, matching_since=None, alarm=None, taken_up=True
+    )
     if state.stage is Stage.HELD:
         return state
     state = replace(state, since=at, evidence=None)
@@ -338,6 +406,12 @@ def _resumed(state: RunState, at: float) -> RunState:
     if state.stage is Stage.FIRING and state.step.authorisation is not None:
         return replace(state, stage=Stage.VERIFYING)
     return state
+
+
+def _doubted(state: RunState, event: Doubted) -> RunState:
+    """What is granted may have been used up by acts that the journal no longer tells of."""
+    state = replace(state, grants={})
+    return stepping.escalate(state, Reason.INTERRUPTED, event.at, None, detail=event.detail)
 
 
 def _shown(state: RunState, event: Shown) -> RunState:
@@ -360,6 +434,8 @@ def _replied(state: RunState, event: Replied) -> RunState:
         index = resume_index(state, event.resume_at)
     elif event.kind == "act":
         state = _with_inline_steps(state, event)
+    if state.stillness is Stillness.PASSIVE:
+        state = replace(state, stillness=Stillness.NONE, stillness_error="")
     state = replace(state, escalation=None, sent_at=max(state.sent_at, held.at), acted=False, lingering=None)
     if event.grant:
         state = stepping.granted(replace(state, index=min(index, len(state.playbook.steps) - 1)), event.grant)

@@ -25,7 +25,8 @@ class Started:
     policy: operation and class names that the machine's owner allows to the caller.
 
     secrets: name -> reference (`env:NAME`, `prompt`, `file`); the values are never here. drivers: what the
-    machine is reached by, for statistics only.
+    machine is reached by, for statistics only. grant: operations that a person, `by`, authorised with it. start_at:
+    index of the step to begin with. typed: variables whose values a person gave.
     """
 
     at: float
@@ -39,6 +40,10 @@ class Started:
     max_escalations: int = 20
     place: str = ""
     drivers: tuple[str, ...] = ()
+    grant: tuple[str, ...] = ()
+    by: str = ""
+    start_at: int = 0
+    typed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,10 +119,33 @@ class Doubted:
 
 @dataclass(frozen=True)
 class Looked:
-    """A reading of its own, taken to find out what became of an act in doubt."""
+    """A reading of its own, taken to find out what became of an act in doubt; effect: the device reports its effect."""
 
     at: float
     observation: Observation
+    effect: bool = False
+
+
+@dataclass(frozen=True)
+class Freezing:
+    """The machine of a held run is about to be frozen; written before it is."""
+
+    at: float
+
+
+@dataclass(frozen=True)
+class Froze:
+    """The machine stands still while the run is held; error: why it does not."""
+
+    at: float
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Thawed:
+    """The machine goes on, before anything else is done."""
+
+    at: float
 
 
 @dataclass(frozen=True)
@@ -181,6 +209,9 @@ Event: TypeAlias = (
     | Resumed
     | Doubted
     | Looked
+    | Freezing
+    | Froze
+    | Thawed
     | Shown
     | Replied
     | Touched
@@ -190,7 +221,7 @@ Event: TypeAlias = (
 EVENTS: Mapping[str, type[Event]] = {
     kind.__name__.lower(): kind
     for kind in (
-        Started, Granted, Observed, Verified, Intended, Acted, Lost, Resumed, Doubted, Looked, Shown,
-        Replied, Touched, Aborted, Counted,
+        Started, Granted, Observed, Verified, Intended, Acted, Lost, Resumed, Doubted, Looked, Freezing, Froze,
+        Thawed, Shown, Replied, Touched, Aborted, Counted,
     )
 }  # fmt: skip

@@ -107,9 +107,24 @@ PLAYBOOK: Mapping[str, Key] = {
         maximum=86_400,
     ),
     "alarm": Key("phases", "Phases that end any wait at once, unless the step names them."),
-    "hold": Key("choice", "passive: the machine goes on while the run is held.", choices=("passive",)),
+    "hold": Key(
+        "choice",
+        "passive: the machine goes on while the run is held; freeze: it stands still, where it can.",
+        choices=("passive", "freeze"),
+    ),
+    "on_failure": Key("on_failure", "What a run that fails does before it ends."),
     "defaults": Key("defaults", "What holds for every step that doesn't say otherwise."),
     "steps": Key("steps", "The steps, in their order.", required=True),
+}
+
+ON_FAILURE: Mapping[str, Key] = {
+    "rollback": Key(
+        "state", "The saved state that the machine goes back to, if that is authorised.", required=True
+    )
+}
+
+INCLUDE: Mapping[str, Key] = {
+    "include": Key("file", "A playbook beside this one, whose steps stand here.", required=True)
 }
 
 REGION: Mapping[str, Key] = {

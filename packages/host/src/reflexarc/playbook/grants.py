@@ -37,6 +37,10 @@ def key_of(step: Step, machine: str, variables: Mapping[str, object]) -> str:
 
 
 def _bound(value: object, variables: Mapping[str, object]) -> object:
+    if isinstance(value, Mapping):
+        return {name: _bound(item, variables) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_bound(item, variables) for item in value]
     if not isinstance(value, str):
         return value
     known = all(name.split(".", 1)[0] in variables for name in names_in(value))
@@ -54,8 +58,10 @@ def granted_keys(
     )
 
 
-def requests(playbook: Playbook, variables: Mapping[str, object]) -> list[Request]:
-    """Every destructive step of a playbook, as a grant prompt shows them."""
+def requests(playbook: Playbook, variables: Mapping[str, object], *, start_at: int = 0) -> list[Request]:
+    """Every destructive step of a playbook from an index on, as a grant prompt shows them."""
+    resort = playbook.last_resort
+    ahead = (*playbook.steps[start_at:], *([resort] if resort else []))
     return [
         Request(
             step=step.name,
@@ -64,7 +70,7 @@ def requests(playbook: Playbook, variables: Mapping[str, object]) -> list[Reques
             verified_by=spell(step.must_hold),
             unverified=step.must_hold is None,
         )
-        for step in playbook.steps
+        for step in ahead
         if step.authorisation is not None
     ]
 

@@ -18,12 +18,13 @@ from reflexarc.playbook.step_loader import load_step
 class LintWarning:
     """What is allowed and is hardly meant. code: its name, as `docs/playbooks.md` lists them.
 
-    line, column: from 1; None where the playbook is no text.
+    file: where it stands, an included file too. line, column: from 1; None where the playbook is no text.
     """
 
     code: str
     message: str
     remedy: str
+    file: str | None
     line: int | None
     column: int | None
 
@@ -42,7 +43,7 @@ def mistakes(document: Document, phases: Phases) -> list[PlaybookError]:
             load_step(document, ("steps", index), raw, ConditionLoader(document, phases))
         except PlaybookError as error:
             found[str(error)] = error
-    return sorted(found.values(), key=lambda error: (error.line or 0, error.column or 0))
+    return sorted(found.values(), key=lambda error: (error.path or "", error.line or 0, error.column or 0))
 
 
 def lint(document: Document, phases: Phases) -> list[LintWarning]:
@@ -51,5 +52,7 @@ def lint(document: Document, phases: Phases) -> list[LintWarning]:
     found = []
     for remark in (remark for check in CHECKS for remark in check(playbook, phases)):
         place = document.error(remark.path, remark.message)
-        found.append(LintWarning(remark.code, remark.message, remark.remedy, place.line, place.column))
-    return sorted(found, key=lambda warning: (warning.line or 0, warning.column or 0))
+        found.append(
+            LintWarning(remark.code, remark.message, remark.remedy, place.path, place.line, place.column)
+        )
+    return sorted(found, key=lambda warning: (warning.file or "", warning.line or 0, warning.column or 0))

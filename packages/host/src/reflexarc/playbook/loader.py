@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import cast
@@ -20,11 +20,13 @@ from reflexarc.playbook.format import (
     CAPABILITIES,
     DEFAULTS,
     MAX_STEPS,
+    ON_FAILURE,
     OPERATION_NAMES,
     PLAYBOOK,
     VARIABLE,
 )
-from reflexarc.playbook.model import Playbook, Variable
+from reflexarc.playbook.including import included
+from reflexarc.playbook.model import Playbook, Step, Variable
 from reflexarc.playbook.step_loader import load_step
 from reflexarc.playbook.template import names_in
 
@@ -32,19 +34,20 @@ from reflexarc.playbook.template import names_in
 def load_file(path: FilePath, phases: Phases) -> Playbook:
     """Load a playbook from a YAML or JSON file.
 
-    Raises PlaybookError when it can't be read or anything in it is wrong.
+    What it includes is read from its folder. Raises PlaybookError when a file can't be read or anything in it is
+    wrong.
     """
     return load_document(read_file(path), phases)
 
 
 def read_file(path: FilePath) -> Document:
-    """Read a YAML or JSON file, unchecked beyond its syntax; raises PlaybookError."""
+    """Read a YAML or JSON file with what it includes, unchecked beyond its syntax; raises PlaybookError."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise PlaybookError(f"can't read the playbook: {reason}", path=str(path)) from error
-    return documents.parse(text, str(path))
+    return included(documents.parse(text, str(path)), path)
 
 
 def load_text(text: str, phases: Phases, *, name: str | None = None) -> Playbook:
@@ -67,7 +70,6 @@ def load_document(document: Document, phases: Phases) -> Playbook:
     defaults = Fields(document, ("defaults",), given, DEFAULTS, "defaults")
     if isinstance(top.get("version"), bool) or top.get("version") not in (None, 1):
         raise top.error("version", f"this reflexarc reads format version 1, not {top.get('version')!r}")
-    top.choice("hold", PLAYBOOK["hold"].choices)
     alarm = None if top.get("alarm") is None else top.texts("alarm")
     for index, phase in enumerate(alarm or ()):
         conditions.phase_name(("alarm", index), phase)
@@ -88,6 +90,8 @@ def load_document(document: Document, phases: Phases) -> Playbook:
         timeout=defaults.number("timeout"),
         min_confidence=0.8 if confidence is None else confidence,
         hold_for=defaults.number("hold_for"),
+        hold=top.choice("hold", PLAYBOOK["hold"].choices),
+        rollback=_rollback(top),
         steps=(),
     )
     steps = tuple(
@@ -148,6 +152,17 @@ def _authorize(top: Fields) -> tuple[str, ...]:
     return ops if given.flag("destructive") else ()
 
 
+def _rollback(top: Fields) -> str | None:
+    """The saved state that a run which fails goes back to."""
+    if top.get("on_failure") is None:
+        return None
+    given = Fields(top.document, ("on_failure",), top.get("on_failure"), ON_FAILURE, "on_failure")
+    name = given.required_text("rollback", "on_failure")
+    if "{{" in name:
+        raise given.error("rollback", "the saved state to go back to is written out: no value is put into it")
+    return name
+
+
 def _with_checked_names(document: Document, playbook: Playbook) -> Playbook:
     """Refuse double step names; declare the variables that templates use and nobody declared."""
     seen: dict[str, int] = {}
@@ -160,7 +175,7 @@ def _with_checked_names(document: Document, playbook: Playbook) -> Playbook:
                 (*path, "name"), f"step {seen[step.name] + 1} has the name {step.name!r} already"
             )
         seen[step.name] = index
-        for template in _templates(step.args, step.conditions):
+        for template in _templates(step):
             try:
                 names = names_in(template)
             except PlaybookError as error:
@@ -168,6 +183,7 @@ def _with_checked_names(document: Document, playbook: Playbook) -> Playbook:
             for root in (name.split(".", 1)[0] for name in names):
                 if root not in registered and root not in declared:
                     declared[root] = Variable(root, required=True)
+        _refuse_results(document, path, step, registered)
         if step.register:
             if step.register in declared:
                 raise document.error((*path, "register"), f"{step.register!r} is a variable already")
@@ -176,16 +192,28 @@ def _with_checked_names(document: Document, playbook: Playbook) -> Playbook:
     return replace(playbook, variables=declared)
 
 
-def _templates(args: Mapping[str, object], conditions: Sequence[Condition]) -> Iterator[str]:
-    yield from (value for value in args.values() if isinstance(value, str))
-    for condition in conditions:
+def _templates(step: Step) -> Iterator[str]:
+    yield from step.spec.templates(step.args) if step.spec else ()
+    for condition in step.conditions:
         yield from templates_in(condition)
+
+
+def _refuse_results(document: Document, path: Path, step: Step, registered: Collection[str]) -> None:
+    """Refuse a result of an earlier step where no value of a screen or guest may get to."""
+    for template in step.spec.templates(step.args, trusted_only=True) if step.spec else ():
+        for name in names_in(template):
+            if name.split(".", 1)[0] in registered:
+                raise document.error(
+                    (*path, "args"),
+                    f"{{{{ {name} }}}} came from the machine, and {step.action} runs what it is given: "
+                    "hand it to exec in env or argv",
+                )
 
 
 def _refuse_secrets_in_conditions(
     document: Document, path: Path, conditions: Sequence[Condition], declared: Mapping[str, Variable]
 ) -> None:
-    for template in _templates({}, conditions):
+    for template in (text for condition in conditions for text in templates_in(condition)):
         for name in names_in(template):
             if name in declared and declared[name].secret:
                 raise document.error(path, f"a condition can't look at the secret {name!r}")

@@ -12,6 +12,23 @@ _ACTIONS: Mapping[str, str] = {
     "hotkey": "Press keys together, such as ctrl+alt+f2.",
     "press_until": "Press a key until a condition holds, looking after each press: for menus.",
     "type_text": "Type a text; what a console echoes is read back and put right.",
+    "click": "Click where the arguments say.",
+    "double_click": "Click twice where the arguments say.",
+    "move": "Move the pointer.",
+    "drag": "Press a button, move the pointer, let go.",
+    "scroll": "Turn the wheel by lines, to the right and down where positive.",
+    "launch_app": "Start an application in the guest.",
+    "exec": "Run a command in the guest and check its exit status.",
+    "run_serial": "Run a line on the shell at the serial console and check its exit status.",
+    "upload": "Copy a file of the host into the guest.",
+    "download": "Copy a file of the guest to the host.",
+    "mount_iso": "Put an image into the machine's drive.",
+    "msd_disconnect": "Take the image out of the machine's drive.",
+    "set_boot_device": "Set what the machine starts from.",
+    "snapshot": "Save the machine's state.",
+    "rollback": "Go back to a saved state.",
+    "freeze": "Stop the virtual processors.",
+    "unfreeze": "Let the virtual processors go on.",
     "power_on": "Switch the machine on.",
     "shutdown": "Ask the operating system to shut down.",
     "hard_off": "Cut the power.",
@@ -35,6 +52,26 @@ _ARGUMENTS: Mapping[str, str] = {
     "timeout": "Seconds that it may take.",
     "seconds": "How many seconds.",
     "message": "Why, in words; {{ name }} is looked up.",
+    "x": "Pixels from the left, or a share of the width from 0.0 to 1.0.",
+    "y": "Pixels from the top, or a share of the height from 0.0 to 1.0.",
+    "to_x": "Where it is dragged to, as x.",
+    "to_y": "Where it is dragged to, as y.",
+    "to_text": "A regular expression for the text to drag to.",
+    "dx": "Lines to the right.",
+    "dy": "Lines down.",
+    "button": "Which button.",
+    "command": "A line for the shell; no value from a screen or guest may be in it.",
+    "argv": "The program and its arguments; {{ name }} is looked up.",
+    "cwd": "The folder it runs in.",
+    "env": "Variables of its environment; {{ name }} is looked up.",
+    "ok_codes": "Exit statuses that are no failure.",
+    "source": "Where it is read from.",
+    "target": "Where it is written to.",
+    "executable": "Whether it may be run.",
+    "cdrom": "Whether it is offered as a CD, not as a disk.",
+    "device": "What it starts from.",
+    "once": "For the next start only.",
+    "name": "Its name.",
     "that": "The condition that must hold.",
 }
 
@@ -54,6 +91,14 @@ def of_action(action: Action) -> str:
 def of_argument(name: str, argument: Argument) -> str:
     """What the argument says, and what holds where it is left out."""
     own = _ARGUMENTS.get(name, f"{name.replace('_', ' ').capitalize()}.")
+    if argument.type == "pattern" and name == "text":
+        own = "A regular expression for the text on the screen."
+    if argument.unavailable:
+        return f"{own} Not yet: {argument.unavailable}."
     if argument.required:
         return f"{own} Required."
-    return own if argument.default in (None, "") else f"{own} Default: {str(argument.default).lower()}."
+    if argument.default in (None, ""):
+        return own
+    default = argument.default
+    spelled = ", ".join(map(str, default)) if isinstance(default, tuple) else str(default).lower()
+    return f"{own} Default: {spelled}."

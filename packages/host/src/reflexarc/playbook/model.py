@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from reflexarc.errors import PlaybookError
 from reflexarc.playbook.actions import ACTIONS, Action, needs_authorisation, operation_of
 from reflexarc.playbook.conditions import Condition, capabilities_of, is_evidential
+from reflexarc.playbook.fields import unknown
+from reflexarc.playbook.template import sole_name
 
 DEFAULT_TIMEOUT = 300.0
 
@@ -73,7 +76,8 @@ class Step:
 class Playbook:
     """A whole playbook, checked.
 
-    source: the plain data it was compiled from; compiling that again gives an equal playbook.
+    source: the plain data it was compiled from; compiling that again gives an equal playbook. hold: what is done
+    with the machine while the run is held. rollback: the saved state that a run which fails goes back to.
     """
 
     name: str
@@ -88,6 +92,16 @@ class Playbook:
     timeout: float | None = None
     min_confidence: float = 0.8
     hold_for: float | None = None
+    hold: str = "passive"
+    rollback: str | None = None
+
+    @property
+    def last_resort(self) -> Step | None:
+        """What a run that fails does before it ends: it goes back to a saved state."""
+        if self.rollback is None:
+            return None
+        name = f"on_failure: back to {self.rollback}"
+        return Step(name, action="rollback", args={"name": self.rollback}, destructive=True)
 
     @property
     def defaults(self) -> Mapping[str, object]:
@@ -97,13 +111,44 @@ class Playbook:
     @property
     def needs(self) -> frozenset[str]:
         """Capabilities that the steps need, and those that `requires` names."""
+        return self.needs_from(0)
+
+    def needs_from(self, index: int) -> frozenset[str]:
+        """Those that are needed from the step of that index on."""
         requires = self.source.get("requires") or ()
         named = (
             frozenset(str(name) for name in requires) if isinstance(requires, list | tuple) else frozenset()
         )
-        acting = frozenset(s.spec.capability for s in self.steps if s.spec and s.spec.capability)
-        looking = (capabilities_of(condition) for step in self.steps for condition in step.conditions)
+        steps = [*self.steps[index:], *([self.last_resort] if self.last_resort else [])]
+        acting = frozenset(s.spec.capability for s in steps if s.spec and s.spec.capability)
+        looking = (capabilities_of(condition) for step in steps for condition in step.conditions)
         return named.union(acting, *looking)
+
+    @property
+    def host_variables(self) -> frozenset[str]:
+        """Variables that are, wholly, the path of a file on this host."""
+        paths = [
+            str(step.args.get(name) or "")
+            for step in self.steps
+            if step.spec is not None
+            for name, argument in step.spec.arguments.items()
+            if argument.type == "path"
+        ]
+        return frozenset(name for path in paths if (name := sole_name(path)) is not None)
+
+    def start_index(self, start_at: str | int) -> int:
+        """The index of a step given by its name or index; raises PlaybookError where there is none."""
+        if isinstance(start_at, str):
+            found = self.index_of(start_at)
+            if found is None and not (start_at.isascii() and start_at.isdigit()):
+                names = [step.name for step in self.steps]
+                raise PlaybookError("start at: " + unknown("step", start_at, names))
+            start_at = int(start_at) if found is None else found
+        if not 0 <= start_at < len(self.steps):
+            raise PlaybookError(
+                f"start at: the playbook has steps 0 to {len(self.steps) - 1}, not {start_at}"
+            )
+        return start_at
 
     def index_of(self, name: str) -> int | None:
         """Index of the step of that name."""

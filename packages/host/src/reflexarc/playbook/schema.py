@@ -6,7 +6,7 @@ Source: JSON Schema, core and validation, draft 2020-12.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from reflexarc.machine.policy import is_destructive
@@ -15,6 +15,7 @@ from reflexarc.patterns import MAX_PATTERN
 from reflexarc.playbook import format as tables
 from reflexarc.playbook import meanings
 from reflexarc.playbook.actions import ACTIONS, Action, Argument
+from reflexarc.playbook.argument_loader import MAX_COORDINATE, MAX_ITEMS
 from reflexarc.playbook.format import Key
 from reflexarc.playbook.spelling import END, chord_pattern, key_pattern, power_pattern
 from reflexarc.playbook.template import TEMPLATE
@@ -54,6 +55,8 @@ def _definitions(phases: Phases) -> Schema:
         "condition": _condition(),
         **{f"condition_{kind}": _kind(kind, keys) for kind, keys in tables.CONDITIONS.items()},
         "step": _step(),
+        "include": _mapping(tables.INCLUDE, "The steps of another playbook."),
+        "on_failure": _mapping(tables.ON_FAILURE, "What a run that fails does before it ends."),
         **{f"args_{action.name}": _arguments(action) for action in ACTIONS.values()},
     }
 
@@ -97,6 +100,9 @@ _TYPES: Mapping[str, Callable[[Key], Schema]] = {
     "name": lambda key: {"type": "string", "pattern": r"\S"},
     "text": lambda key: {"type": "string"},
     "word": lambda key: {"type": "string", "pattern": f"^{tables.WORD}{END}"},
+    "file": lambda key: {"type": "string", "minLength": 1},
+    "state": lambda key: {"type": "string", "pattern": r"^(?![\s\S]*\{\{)[\s\S]*\S"},
+    "on_failure": lambda key: _ref("on_failure"),
     "flag": lambda key: {"type": "boolean"},
     "number": lambda key: _number("number", key.minimum, key.maximum),
     "integer": lambda key: _number("integer", key.minimum, key.maximum),
@@ -118,14 +124,17 @@ _TYPES: Mapping[str, Callable[[Key], Schema]] = {
     "condition": lambda key: _ref("condition"),
     "conditions": lambda key: {"type": "array", "items": _ref("condition"), "minItems": 1},
     "action": lambda key: {
-        "anyOf": [{"const": action.name, "description": meanings.of_action(action)} for action in ACTIONS.values()]
+        "anyOf": [{"const": name, "description": meanings.of_action(action)} for name, action in ACTIONS.items()]
     },
     "arguments": lambda key: {"type": "object"},
     "defaults": lambda key: _ref("defaults"),
     "authorize": lambda key: _ref("authorize"),
     "variables": lambda key: {"type": "object", "additionalProperties": _ref("variable")},
     "steps": lambda key: {
-        "type": "array", "items": _ref("step"), "minItems": 1, "maxItems": tables.MAX_STEPS
+        "type": "array",
+        "items": {"anyOf": [_ref("step"), _ref("include")]},
+        "minItems": 1,
+        "maxItems": tables.MAX_STEPS,
     },
 }  # fmt: skip
 
@@ -174,8 +183,8 @@ def _step() -> Schema:
             {"if": _has("action"), "else": _only_waits()},
             # A value can't change by itself.
             {"properties": {"expect": {"not": {"type": "object", "required": ["value"]}}}},
-            *(_when(action, _acts(action)) for action in ACTIONS.values()),
-            *(_when(action, *_power(action, name)) for action, name in _pressing()),
+            *(_when(name, _acts(action)) for name, action in ACTIONS.items()),
+            *(_when(name, *_power(action, pressed)) for name, action, pressed in _pressing()),
         ],
     }
 
@@ -190,15 +199,16 @@ def _only_waits() -> Schema:
     }
 
 
-def _when(action: Action, then: Schema, also: Schema | None = None) -> Schema:
+def _when(name: str, then: Schema, also: Schema | None = None) -> Schema:
     """What holds for the steps with the action, and of those only for the ones that `also` fits."""
-    named: Schema = {"properties": {"action": {"const": action.name}}, "required": ["action"]}
+    named: Schema = {"properties": {"action": {"const": name}}, "required": ["action"]}
     return {"if": {"allOf": [named, also]} if also else named, "then": then}
 
 
 def _acts(action: Action) -> Schema:
     arguments = _ref(f"args_{action.name}")
     needed = any(argument.required for argument in action.arguments.values())
+    needed = needed or any(() not in alternatives for alternatives in action.one_of)
     then: Schema = {"properties": {"args": arguments if needed else {"anyOf": [arguments, _NULL]}}}
     if needed:
         then["required"] = ["args"]
@@ -211,13 +221,13 @@ def _must_be_destructive() -> Schema:
     return {"properties": {"destructive": {"const": True}}, "required": ["destructive"]}
 
 
-def _pressing() -> list[tuple[Action, str]]:
+def _pressing() -> list[tuple[str, Action, str]]:
     """The actions that press keys, with the name of the argument that says which."""
     return [
-        (action, name)
-        for action in ACTIONS.values()
+        (name, action, pressed)
+        for name, action in ACTIONS.items()
         if action.operation == "keyboard.press"
-        for name, argument in action.arguments.items()
+        for pressed, argument in action.arguments.items()
         if argument.type in ("key", "chord")
     ]
 
@@ -240,23 +250,57 @@ def _arguments(action: Action) -> Schema:
         "type": "object",
         "properties": {name: _argument(name, argument) for name, argument in action.arguments.items()},
         **({"required": needed} if needed else {}),
+        **({"allOf": [_one_of(ways) for ways in action.one_of]} if action.one_of else {}),
         "additionalProperties": False,
     }
 
 
+def _one_of(alternatives: Sequence[Sequence[str]]) -> Schema:
+    """Exactly one of the alternatives is given, with all its arguments."""
+    names = list(dict.fromkeys(name for alternative in alternatives for name in alternative))
+    return {
+        "anyOf": [
+            {
+                "properties": {name: _GIVEN if name in given else _NULL for name in names},
+                "required": list(given),
+            }
+            for given in alternatives
+        ]
+    }
+
+
 def _argument(name: str, argument: Argument) -> Schema:
-    inner = _ARGUMENT_TYPES[argument.type](argument)
+    """The schema of an argument; one that can't be given yet is null."""
+    described: Schema = {"description": meanings.of_argument(name, argument)}
+    if argument.unavailable:
+        return {**described, **_NULL}
+    inner: Schema = {"enum": list(argument.choices)}
+    if not argument.choices:
+        inner = _ARGUMENT_TYPES[argument.type](argument)
     if not argument.required:
         inner = {"anyOf": [inner, _NULL]}
-    return {"description": meanings.of_argument(name, argument), **inner}
+    return {**described, **inner}
 
 
+_TEMPLATE: Schema = {"type": "string", "pattern": TEMPLATE}
 _ARGUMENT_TYPES: Mapping[str, Callable[[Argument], Schema]] = {
-    "string": lambda argument: {"type": "string", "pattern": TEMPLATE},
+    "string": lambda argument: _TEMPLATE,
+    "path": lambda argument: _TEMPLATE,
+    "texts": lambda argument: {"type": "array", "items": _TEMPLATE, "minItems": 1, "maxItems": MAX_ITEMS},
+    "mapping": lambda argument: {
+        "type": "object", "additionalProperties": _TEMPLATE, "maxProperties": MAX_ITEMS
+    },
     "integer": lambda argument: _number("integer", argument.minimum, argument.maximum),
+    "integers": lambda argument: _one_or_list(
+        _number("integer", argument.minimum, argument.maximum), minItems=1, maxItems=MAX_ITEMS
+    ),
     "number": lambda argument: _number("number", argument.minimum, argument.maximum),
+    "coordinate": lambda argument: {
+        "anyOf": [_number("integer", 0, MAX_COORDINATE - 1), _number("number", 0, 1)]
+    },
     "boolean": lambda argument: {"type": "boolean"},
     "condition": lambda argument: _ref("condition"),
+    "pattern": lambda argument: _ref("pattern"),
     "key": lambda argument: _ref("key"),
     "chord": lambda argument: _ref("chord"),
-}
+}  # fmt: skip

@@ -39,6 +39,15 @@ class Reason(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+class Stillness(StrEnum):
+    """Whether the machine of a held run was frozen for the hold. passive: it goes on, for a reason of its own."""
+
+    NONE = ""
+    FREEZING = "freezing"
+    FROZEN = "frozen"
+    PASSIVE = "passive"
+
+
 class Outcome(StrEnum):
     """How a run ended."""
 
@@ -81,10 +90,13 @@ class RunState:
 
     since: when the stage began. sent_at: evidence from before doesn't count. must_change: the screen has to
     change after `sent_at` before the awaited condition counts. seen: what the last step matched on.
+    taken_up: another process sent last; whether the screen changed since is told by comparing it with `seen`.
     lingering: the phase an act was sent in, until another one was recognised.
     applies: the step's `when` was found to hold. evidence: what verified the precondition of the act.
     requested: inline steps that their reply asked for. found: what the step's wait registers.
-    grants: remaining uses by grant key.
+    grants: remaining uses by grant key. typed: variables whose values a person gave. stillness: of the machine, for
+    a hold; stillness_error: why it is passive. failing: index of the step at which the run failed, while it goes
+    back to a saved state before it ends.
     """
 
     run_id: str
@@ -107,6 +119,7 @@ class RunState:
     acted: bool = False
     lingering: str | None = None
     must_change: bool = False
+    taken_up: bool = False
     seen: Observation | None = None
     evidence: Observation | None = None
     attempts: int = 0
@@ -118,6 +131,10 @@ class RunState:
     escalation: Escalation | None = None
     escalations: int = 0
     grants: Mapping[str, int] = field(default_factory=dict)
+    typed: frozenset[str] = frozenset()
+    stillness: Stillness = Stillness.NONE
+    stillness_error: str = ""
+    failing: int | None = None
     warnings: tuple[str, ...] = ()
     outcome: Outcome | None = None
     reason: str = ""
@@ -125,6 +142,11 @@ class RunState:
     @property
     def step(self) -> Step:
         return self.playbook.steps[self.index]
+
+    @property
+    def is_frozen(self) -> bool:
+        """Tell whether the machine was, or may have been, frozen for a hold and not let go since."""
+        return self.stillness in (Stillness.FREEZING, Stillness.FROZEN)
 
     @property
     def scope(self) -> Mapping[str, object]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
-from reflexarc.errors import PlaybookError
-from reflexarc.playbook.actions import ACTIONS, Action, Argument, check_keys
+from reflexarc.playbook.actions import ACTIONS, Action
+from reflexarc.playbook.argument_loader import load_arguments
 from reflexarc.playbook.condition_loader import ConditionLoader
-from reflexarc.playbook.conditions import Condition, ValueIs
+from reflexarc.playbook.conditions import ValueIs
 from reflexarc.playbook.document import Document, Path
-from reflexarc.playbook.fields import Fields, spell, unknown
+from reflexarc.playbook.fields import Fields, unknown
 from reflexarc.playbook.format import REPEATING, STEP, WORD
 from reflexarc.playbook.model import Step
 
@@ -19,9 +18,11 @@ _NAME = re.compile(WORD)
 
 def load_step(document: Document, path: Path, raw: object, conditions: ConditionLoader) -> Step:
     """Check one step and compile it; raises PlaybookError with its place."""
+    if isinstance(raw, dict) and "include" in raw:
+        raise document.error((*path, "include"), "steps are included by playbooks in files only")
     fields = Fields(document, path, raw, STEP, "a step")
     action = _action(fields)
-    args, condition_args = _arguments(fields, action, conditions)
+    args, condition_args = load_arguments(fields, action, conditions)
     passing = fields.texts("passing")
     for index, phase in enumerate(passing):
         conditions.phase_name((*path, "passing", index), phase)
@@ -56,56 +57,6 @@ def _action(fields: Fields) -> Action | None:
     if name not in ACTIONS:
         raise fields.error("action", unknown("action", name, ACTIONS))
     return ACTIONS[name]
-
-
-def _arguments(
-    fields: Fields, action: Action | None, conditions: ConditionLoader
-) -> tuple[dict[str, object], dict[str, Condition]]:
-    raw = {} if fields.get("args") is None else fields.get("args")
-    if action is None:
-        if raw != {}:
-            raise fields.error("args", "args stand beside an action, and this step has none")
-        return {}, {}
-    known = action.arguments
-    given = Fields(fields.document, (*fields.path, "args"), raw, known, f"the arguments of {action.name}")
-    args: dict[str, object] = {}
-    condition_args: dict[str, Condition] = {}
-    for name, argument in known.items():
-        if given.get(name) is None:
-            if argument.required:
-                raise fields.error("args" if raw else "action", f"{action.name} needs the argument {name!r}")
-            args[name] = argument.default
-        elif argument.type == "condition":
-            condition = conditions.load((*given.path, name), given.get(name))
-            if condition is not None:
-                condition_args[name] = condition
-        else:
-            args[name] = _argument(given, name, argument)
-    return args, condition_args
-
-
-def _argument(given: Fields, name: str, argument: Argument) -> object:
-    low = 0.0 if argument.minimum is None else argument.minimum
-    high = 1e6 if argument.maximum is None else argument.maximum
-    if argument.type == "integer":
-        return given.integer(name, int(low), int(high))
-    if argument.type == "number":
-        return given.number(name, low, high)
-    if argument.type == "boolean":
-        return given.flag(name)
-    value = given.get(name)
-    if not isinstance(value, str):
-        # YAML reads 0123 as 83: what is typed has to be what is written.
-        hint = "" if isinstance(value, Mapping | list) else "; quote it"
-        raise given.error(name, f"{name} is text, not {spell(value)}{hint}")
-    if argument.type in ("key", "chord"):
-        if "{{" in value:
-            raise given.error(name, "a key is written out: values are never substituted into keys")
-        try:
-            check_keys(argument, value)
-        except PlaybookError as error:
-            raise given.error(name, error.message) from error
-    return value
 
 
 def _register(fields: Fields) -> str | None:

@@ -67,20 +67,22 @@ def decide(state: RunState, at: float, verdict: Verdict | None = None) -> RunSta
         return enter(replace(state, acted=False), state.index + 1, at)
     if step.authorisation is None:
         return replace(state, stage=Stage.FIRING)
-    why = grants.refusal(
+    why = _refusal(state, step)
+    if why is not None:
+        return escalate(state, Reason.NEEDS_AUTHORIZATION, at, state.seen, detail=why)
+    return replace(state, stage=Stage.VERIFYING)
+
+
+def _refusal(state: RunState, step: Step) -> str | None:
+    asked = [step.authorisation] if step.authorisation and step.name in state.requested else []
+    return grants.refusal(
         step,
         machine=state.machine,
-        requested=(
-            *state.playbook.authorize,
-            *([step.authorisation] if step.name in state.requested else []),
-        ),
+        requested=(*state.playbook.authorize, *asked),
         policy=state.policy,
         grants=state.grants,
         variables=state.variables,
     )
-    if why is not None:
-        return escalate(state, Reason.NEEDS_AUTHORIZATION, at, state.seen, detail=why)
-    return replace(state, stage=Stage.VERIFYING)
 
 
 def sent(state: RunState, at: float) -> RunState:
@@ -89,7 +91,7 @@ def sent(state: RunState, at: float) -> RunState:
     if spec is None or not spec.sends_input:
         return state
     lingering = state.phase or None
-    return replace(state, sent_at=at, input_sent=True, acted=True, lingering=lingering)
+    return replace(state, sent_at=at, input_sent=True, acted=True, lingering=lingering, taken_up=False)
 
 
 def after_act(state: RunState, at: float) -> RunState:
@@ -115,9 +117,11 @@ def escalate(
     state: RunState, reason: Reason, at: float, seen: Observation | None, *, detail: str = ""
 ) -> RunState:
     """Hold the run and ask; a run that asks too often fails."""
+    if state.failing is not None:
+        return end(state, Outcome.FAILED, f"{state.step.name}: {detail or reason}")
     if state.escalations >= state.max_escalations:
         return end(
-            state, Outcome.FAILED, f"more than {state.max_escalations} escalations; the last: {reason}"
+            state, Outcome.FAILED, f"more than {state.max_escalations} escalations; the last: {reason}", at
         )
     step = state.step
     awaited = step.expect if state.stage is Stage.EXPECTING else (step.wait_for or step.precondition)
@@ -145,14 +149,37 @@ def escalate(
     )
 
 
-def end(state: RunState, outcome: Outcome, reason: str) -> RunState:
-    """End the run."""
-    return replace(state, stage=Stage.ENDED, outcome=outcome, reason=reason)
+def end(state: RunState, outcome: Outcome, reason: str, at: float | None = None) -> RunState:
+    """End the run; one that fails first goes back to the saved state that its playbook names, where it may."""
+    if state.failing is not None:
+        what = reason if outcome is Outcome.FAILED else f"went {state.step.name.removeprefix('on_failure: ')}"
+        if outcome is not Outcome.ABORTED:
+            outcome, reason = Outcome.FAILED, f"{state.reason}; {what}"
+        return replace(state, stage=Stage.ENDED, outcome=outcome, reason=reason, index=state.failing)
+    resort = state.playbook.last_resort
+    if outcome is not Outcome.FAILED or resort is None:
+        return replace(state, stage=Stage.ENDED, outcome=outcome, reason=reason)
+    why = _refusal(state, resort)
+    if why is not None:
+        return replace(state, stage=Stage.ENDED, outcome=outcome, reason=f"{reason}; {resort.name}: {why}")
+    steps = (*state.playbook.steps, resort)
+    playbook = replace(state.playbook, steps=steps)
+    return replace(
+        state,
+        playbook=playbook,
+        failing=state.index,
+        index=len(steps) - 1,
+        stage=Stage.VERIFYING,
+        reason=reason,
+        escalation=None,
+        evidence=None,
+        since=state.since if at is None else at,
+    )
 
 
 def granted(state: RunState, operations: tuple[str, ...]) -> RunState:
     """Add what a person granted, for the steps from the present one on."""
-    added = grants.granted_keys(
-        state.playbook.steps[state.index :], operations, state.machine, state.variables
-    )
+    resort = state.playbook.last_resort
+    ahead = (*state.playbook.steps[state.index :], *([resort] if resort else []))
+    added = grants.granted_keys(ahead, operations, state.machine, state.variables)
     return replace(state, grants={**state.grants, **added})

@@ -28,6 +28,12 @@ def roots_in(text: str) -> list[str]:
     return [name.split(".", 1)[0] for name in _SLOT.findall(text)]
 
 
+def sole_name(template: str) -> str | None:
+    """The name whose value is the whole of the template, None where there is more to it."""
+    found = _SLOT.fullmatch(template.strip())
+    return found[1] if found else None
+
+
 def render(template: str, scope: Mapping[str, object]) -> str:
     """Replace every slot by its value as text; raises PlaybookError for a name that has no value."""
     return _SLOT.sub(lambda slot: _text(look_up(slot.group(1), scope)), template)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reflexarc.playbook.state import Escalation, RunState, Stage
+from reflexarc.playbook.state import Escalation, RunState, Stage, Stillness
 from reflexarc.runs.codec import plain
 from reflexarc.runs.journal import Record, Summary
 from reflexarc.runs.ownership import is_driven
@@ -15,6 +15,11 @@ HOLD_LIMITS = (
     "boot menus count down",
     "firmware and installers go on by themselves",
     "watchdogs may reset the machine",
+)
+FREEZE_LIMITS = (
+    "peers on the network time out",
+    "its clock stands still",
+    "it takes no input; a reply thaws it",
 )
 
 
@@ -62,9 +67,18 @@ def describe_escalation(state: RunState, held: Escalation) -> dict[str, object]:
         else {"ref": frame.ref, "mime_type": "image/png", "width": frame.width, "height": frame.height},
         "history": history,
         "registered": plain(state.registered),
-        "hold": {"kind": "passive", "limits": list(HOLD_LIMITS)},
+        "hold": _hold(state),
         "replies": list(KINDS),
     }
+
+
+def _hold(state: RunState) -> dict[str, object]:
+    """What is done with the machine while the run is held, and what that doesn't hold up."""
+    if state.is_frozen:
+        sure = {} if state.stillness is Stillness.FROZEN else {"uncertain": True}
+        return {"kind": "freeze", **sure, "limits": list(FREEZE_LIMITS)}
+    why = {"why": state.stillness_error} if state.stillness_error else {}
+    return {"kind": "passive", **why, "limits": list(HOLD_LIMITS)}
 
 
 def describe_run(state: RunState, record: Record, *, owned: bool) -> dict[str, object]:

@@ -2,44 +2,58 @@
 
 from __future__ import annotations
 
-import time
-import unicodedata
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from reflexarc.errors import (
-    ConfigError,
     ConnectionLostError,
-    OperationRejectedError,
     OperationTimeoutError,
     PeerProtocolError,
-    PlaybookError,
     ReflexarcError,
 )
+from reflexarc.machine.hostpaths import HostPaths
 from reflexarc.machine.machine import Machine
 from reflexarc.observation import Observation
-from reflexarc.playbook import waiting
-from reflexarc.playbook.conditions import evaluate
 from reflexarc.playbook.state import RunState
-from reflexarc.playbook.template import names_in, render
-from reflexarc.runs.typing import Typist
+from reflexarc.runs.acting import device, doubt, guest, keyboard, looking, pointer, serial
+from reflexarc.runs.acting.act import Act, Performed
 from reflexarc.sensing.watcher import Watcher
 
-# Programs that ask for a password throw away what was typed before they had switched the echo off, which is
-# just after they printed the prompt; and what isn't echoed can't be read back.
-STILL, STILL_AT_MOST = 0.3, 3.0
-REACTION_STILL, REACTION_TIMEOUT = 0.08, 1.0
+__all__ = ["ACTS", "Performed", "Performer"]
 
-
-@dataclass(frozen=True)
-class Performed:
-    """What became of an act; delivery, sent and fatal as in the event `Acted`."""
-
-    delivery: str = "delivered"
-    error: str = ""
-    sent: bool = False
-    fatal: bool = False
-    result: Mapping[str, object] = field(default_factory=dict)
+# Action -> what performs it; `wait` is the engine's.
+ACTS: Mapping[str, Callable[[Act], Awaitable[Performed]]] = {
+    "press_key": keyboard.press,
+    "hotkey": keyboard.press,
+    "press_until": keyboard.press_until,
+    "type_text": keyboard.type_text,
+    "click": pointer.click,
+    "double_click": pointer.double_click,
+    "move": pointer.move,
+    "drag": pointer.drag,
+    "scroll": pointer.scroll,
+    "launch_app": guest.launch_app,
+    "exec": guest.execute,
+    "run_serial": serial.run_serial,
+    "upload": guest.upload,
+    "download": guest.download,
+    "power_on": device.power,
+    "shutdown": device.shutdown,
+    "hard_off": device.power,
+    "reset": device.power,
+    "hard_cycle": device.power,
+    "mount_iso": device.mount_iso,
+    "msd_disconnect": device.eject,
+    "set_boot_device": device.set_boot_device,
+    "snapshot": device.snapshot,
+    "rollback": device.rollback,
+    "freeze": device.freeze,
+    "unfreeze": device.unfreeze,
+    "screenshot": looking.screenshot,
+    "note": looking.note,
+    "fail": looking.fail,
+    "assert": looking.check,
+}
 
 
 @dataclass(frozen=True)
@@ -50,13 +64,14 @@ class Performer:
     watcher: Watcher
     secrets: Mapping[str, str]
     store: Callable[[Observation], str]
+    host: HostPaths = field(default_factory=HostPaths)
 
     async def perform(self, state: RunState) -> Performed:
         """Perform the action of the present step."""
         guard = self.machine.guard
         sends = guard.sends
         try:
-            performed = await self._dispatch(state)
+            performed = await ACTS[str(state.step.action)](self._act(state))
         except (ConnectionLostError, PeerProtocolError) as error:
             performed = Performed("unknown", str(error))
         except OperationTimeoutError as error:
@@ -70,116 +85,9 @@ class Performer:
             performed = replace(performed, error=performed.error + hint)
         return replace(performed, sent=sent)
 
-    async def _dispatch(self, state: RunState) -> Performed:
-        step = state.step
-        acts: Mapping[str, Callable[[RunState], Coroutine[None, None, Performed]]] = {
-            "press_key": self._press,
-            "hotkey": self._press,
-            "press_until": self._press_until,
-            "type_text": self._type,
-            "shutdown": self._shutdown,
-            "screenshot": self._screenshot,
-            "note": self._note,
-            "fail": self._fail,
-            "assert": self._assert,
-        }
-        name = str(step.action)
-        if name in acts:
-            return await acts[name](state)
-        power = self.machine.power
-        plain = {
-            "power_on": power.on,
-            "hard_off": power.off,
-            "reset": power.reset,
-            "hard_cycle": power.cycle,
-        }
-        await plain[name]()
-        return Performed(result={"power": await power.state()})
+    async def is_effective(self, state: RunState) -> bool:
+        """Tell whether the device reports the effect of the present step's act, of which nobody knows."""
+        return await doubt.is_effective(self._act(state))
 
-    async def _press(self, state: RunState) -> Performed:
-        args = state.step.args
-        times = args.get("times")
-        key = str(args.get("key") or args.get("chord"))
-        await self.machine.keyboard.press(key, times=times if isinstance(times, int) else 1)
-        return Performed()
-
-    async def _press_until(self, state: RunState) -> Performed:
-        """Press a key until its condition holds, looking after each press; never one press too many."""
-        args, condition = state.step.args, state.step.condition_args["until"]
-        most, presses = args.get("max"), 0
-        seen = await self.watcher.fresh()
-        while not evaluate(condition, waiting.sight(state, seen, seen.at, since=float("-inf"))).holds:
-            if not isinstance(most, int) or presses >= most:
-                break
-            await self.machine.keyboard.press(str(args["key"]))
-            presses += 1
-            seen = await self._reaction()
-        else:
-            return Performed(result={"presses": presses})
-        raise OperationRejectedError(
-            f"pressed {args['key']} {most} times, and what it was pressed for does not hold",
-            machine=self.machine.name,
-            operation="keyboard.press",
-            code="press_until",
-        )
-
-    async def _reaction(self) -> Observation:
-        """What the machine shows after a key: once it has changed and stands still, or after a second."""
-        sent = time.monotonic()
-        seen = await self.watcher.fresh()
-        while seen.changed_at <= sent and time.monotonic() - sent < REACTION_TIMEOUT:
-            seen = await self.watcher.next(seen, sent + REACTION_TIMEOUT - time.monotonic()) or seen
-        await self.watcher.still(REACTION_STILL, at_most=REACTION_TIMEOUT)
-        return await self.watcher.fresh()
-
-    async def _type(self, state: RunState) -> Performed:
-        args = state.step.args
-        template = str(args["text"])
-        roots = {name.split(".", 1)[0] for name in names_in(template)}
-        text = self._render(template, state)
-        if roots & set(state.registered) and any(unicodedata.category(c) == "Cc" for c in text):
-            raise PlaybookError("a value from the screen holds control characters; it is not typed")
-        secret = bool(args.get("secret")) or bool(roots & set(self.secrets))
-        if secret:
-            await self.watcher.still(STILL, at_most=STILL_AT_MOST)
-            try:
-                await self.machine.keyboard.type(text, secret=True)
-            except ConfigError:
-                raise ConfigError("the keyboard layout can't type a character of this secret") from None
-            typist = None
-        else:
-            typist = Typist(self.machine.keyboard, self.watcher, self.machine.name)
-            await typist.type(text)
-        if args.get("enter"):
-            await self.machine.keyboard.press("enter")
-        corrected = typist.corrected if typist is not None else 0
-        return Performed(result={"corrected": corrected} if corrected else {})
-
-    async def _shutdown(self, state: RunState) -> Performed:
-        timeout = state.step.args.get("timeout")
-        await self.machine.power.shutdown(timeout if isinstance(timeout, int | float) else 120.0)
-        return Performed(result={"power": await self.machine.power.state()})
-
-    async def _screenshot(self, state: RunState) -> Performed:
-        seen = await self.watcher.fresh()
-        return Performed(result={"phase": seen.phase, "frame": self.store(seen)})
-
-    async def _note(self, state: RunState) -> Performed:
-        return Performed(result={"text": self._render(str(state.step.args["text"]), state, shown=True)})
-
-    async def _fail(self, state: RunState) -> Performed:
-        message = self._render(str(state.step.args["message"]), state, shown=True)
-        return Performed("failed", message, fatal=True)
-
-    async def _assert(self, state: RunState) -> Performed:
-        seen = await self.watcher.fresh()
-        condition = state.step.condition_args["that"]
-        if evaluate(condition, waiting.sight(state, seen, seen.at, since=float("-inf"))).holds:
-            return Performed()
-        message = self._render(str(state.step.args.get("message") or "the assertion does not hold"), state)
-        return Performed("failed", f"{state.step.name}: {message}", fatal=True)
-
-    def _render(self, template: str, state: RunState, *, shown: bool = False) -> str:
-        """Look up variables, results and, unless the text is to be shown, secrets."""
-        secrets = dict.fromkeys(self.secrets, "********") if shown else self.secrets
-        return render(template, {**state.scope, **secrets})
+    def _act(self, state: RunState) -> Act:
+        return Act(state, self.machine, self.watcher, self.secrets, self.store, self.host)

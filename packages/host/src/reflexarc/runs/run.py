@@ -65,7 +65,8 @@ class Run:
 
     async def _advance(self) -> None:
         self.runner.ledger.catch_up()
-        if self.state.stage not in (Stage.HELD, Stage.ENDED):
+        left_frozen = self.state.stage is Stage.ENDED and self.state.is_frozen
+        if self.state.stage not in (Stage.HELD, Stage.ENDED) or left_frozen:
             self.machine_lock.acquire()
             try:
                 await self.runner.drive()

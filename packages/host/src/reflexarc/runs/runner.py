@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from reflexarc.errors import MachineError, RunError
+from reflexarc.errors import MachineError, RunError, SafetyError
 from reflexarc.machine.guard import Permit
+from reflexarc.machine.hostpaths import HostPaths
 from reflexarc.machine.machine import Machine
 from reflexarc.observation import Observation
 from reflexarc.playbook import engine, waiting
@@ -17,12 +19,15 @@ from reflexarc.playbook.events import (
     Counted,
     Event,
     FrameRef,
+    Freezing,
+    Froze,
     Intended,
     Looked,
     Lost,
     Observed,
     Resumed,
     Shown,
+    Thawed,
     Verified,
 )
 from reflexarc.playbook.state import Outcome, RunState, Stage
@@ -46,7 +51,8 @@ Listener = Callable[[Event, RunState, RunState], None]
 class Runner:
     """Drives one run on one machine until it is held or has ended.
 
-    secrets: the values by name. listener: told of every event that changed the run.
+    secrets: the values by name. listener: told of every event that changed the run. host: the files of this host
+    that its steps may name.
     """
 
     ledger: Ledger
@@ -55,6 +61,7 @@ class Runner:
     folder: RunFolder
     secrets: Mapping[str, str]
     listener: Listener | None = None
+    host: HostPaths = field(default_factory=HostPaths)
     _judged: tuple[int, Stage, int] | None = None
     _last: Observation | None = None
     _hidden: set[int] = field(default_factory=set)
@@ -66,7 +73,7 @@ class Runner:
         self._serial = SerialLog(self.folder.path)
         self.watcher.heard = self._serial.hear
         self._video = Video.of(self.folder.path, lambda seen: self._redactor.observation(seen)[1])
-        self._performer = Performer(self.machine, self.watcher, self.secrets, self._store)
+        self._performer = Performer(self.machine, self.watcher, self.secrets, self._store, self.host)
 
     @property
     def state(self) -> RunState:
@@ -80,8 +87,12 @@ class Runner:
         """
         self._judged = None
         self._record_video(on=True)
+        guard = self.machine.guard
+        guard.fence = self.ledger.require_own
         try:
-            return await self._go_on()
+            state = await self._go_on()
+            guard.fence = None
+            return state
         finally:
             self._record_video(on=False)
             self._gallery.finish()
@@ -120,6 +131,7 @@ class Runner:
         """Write what is left to write of a run that is held or has ended; False where it was answered meanwhile."""
         stage = self.state.stage
         try:
+            await self._thaw_at_end()
             await self._show_hold()
             self._count()
         except RunError:
@@ -134,11 +146,37 @@ class Runner:
                 self._record(Verified(time.monotonic(), seen))
             case engine.Look():
                 seen = self._redacted(await self.watcher.fresh())
-                self._record(Looked(time.monotonic(), seen))
+                effect = await self._performer.is_effective(self.state)
+                self._record(Looked(time.monotonic(), seen, effect))
+            case engine.Still():
+                await self._freeze()
+            case engine.Thaw():
+                await self.machine.freeze.thaw()
+                self._record(Thawed(time.monotonic()))
             case engine.Act():
                 await self._act()
             case _:
                 await self._watch()
+
+    async def _freeze(self) -> None:
+        """Freeze the machine for a hold; one that can't be, or stands still already, is left as it is."""
+        error = ""
+        try:
+            if await self.machine.freeze.frozen():
+                error = "it stood still already"
+            else:
+                self._record(Freezing(time.monotonic()))
+                await self.machine.freeze.freeze()
+        except (MachineError, SafetyError) as refusal:
+            error = self._redactor.text(str(refusal))
+        self._record(Froze(time.monotonic(), error))
+
+    async def _thaw_at_end(self) -> None:
+        """Let a machine go on whose run ended while it was held; one that is gone needs no letting go."""
+        if self.state.stage is Stage.ENDED and self.state.is_frozen:
+            with suppress(MachineError, SafetyError):
+                await self.machine.freeze.thaw()
+                self._record(Thawed(time.monotonic()))
 
     async def _watch(self) -> None:
         """Judge what is seen now; where that was done before, wait for something newer or a deadline."""
@@ -167,19 +205,27 @@ class Runner:
 
     async def _act(self) -> None:
         step = self.state.step
-        evidence = self.state.evidence
         latest = self.watcher.latest
         intended = Intended(time.monotonic(), latest.serial_end if latest is not None else 0)
         if not self._record(intended) or self.state.stage is not Stage.ACTING:
             return
-        operation = step.operation
-        if step.authorisation is not None and operation == step.authorisation and evidence is not None:
-            permit = Permit(operation, evidence.at, f"run {self.state.run_id}, step {step.name!r}")
+        if step.authorisation is None:
+            self._after(await self._performer.perform(self.state))
+        elif (seen := await self._last_look()) is not None:
+            permit = Permit(step.authorisation, seen.at, f"run {self.state.run_id}, step {step.name!r}")
             with self.machine.guard.permit(permit):
                 performed = await self._performer.perform(self.state)
-        else:
-            performed = await self._performer.perform(self.state)
-        self._after(performed)
+            self._after(performed)
+
+    async def _last_look(self) -> Observation | None:
+        """What shows once the intent is on the disk, which takes a while; None where the act no longer stands."""
+        try:
+            seen = self._redacted(await self.watcher.fresh())
+        except MachineError as error:
+            self._after(Performed("failed", f"nothing was sent: {error}"))
+            return None
+        self._record(Verified(time.monotonic(), seen))
+        return seen if self.state.stage is Stage.ACTING else None
 
     def _after(self, performed: Performed) -> None:
         self._record(

@@ -12,21 +12,25 @@ from uuid import uuid4
 from reflexarc.errors import OffScriptError, OperationTimeoutError, PlaybookError, RunError
 from reflexarc.machine.frame import Frame
 from reflexarc.machine.guarded import (
+    GuardedApps,
     GuardedBoot,
     GuardedConsole,
+    GuardedFiles,
     GuardedFreeze,
     GuardedMedia,
     GuardedPower,
     GuardedScreen,
+    GuardedShell,
     GuardedSnapshot,
 )
+from reflexarc.machine.hostpaths import HostPaths, settled
 from reflexarc.machine.keyboard import GuardedKeyboard
 from reflexarc.machine.lock import MachineLock
 from reflexarc.machine.machine import Machine
 from reflexarc.machine.pointer import GuardedPointer
 from reflexarc.observation import Observation, Phases
 from reflexarc.playbook import engine, stepping, waiting
-from reflexarc.playbook.events import Granted, Observed, Started, Touched
+from reflexarc.playbook.events import Observed, Started, Touched
 from reflexarc.playbook.loader import load_data, load_file, load_text
 from reflexarc.playbook.model import Playbook
 from reflexarc.playbook.state import Reason, RunState, Stage
@@ -48,7 +52,8 @@ class Session:
     """One machine, open: `power`, `screen`, `keyboard` and `console` act on it, behind its guard.
 
     runs: the folder of runs. place: what tells the machine from others of its name. drivers: what the machine is
-    reached by. at_end: called with the id of a run of this machine that has ended; at_begin: of one that begins.
+    reached by. host: the files of this host that playbooks may name. at_end: called with the id of a run of this
+    machine that has ended; at_begin: of one that begins.
     """
 
     machine: Machine
@@ -61,6 +66,7 @@ class Session:
     at_begin: Callable[[str], None]
     place: str = ""
     drivers: tuple[str, ...] = ()
+    host: HostPaths = field(default_factory=HostPaths)
     _sends: int = 0
     _sent_at: float = field(default=float("-inf"))
     _seen: Observation | None = None
@@ -107,6 +113,18 @@ class Session:
     @property
     def freeze(self) -> GuardedFreeze:
         return self.machine.freeze
+
+    @property
+    def shell(self) -> GuardedShell:
+        return self.machine.shell
+
+    @property
+    def files(self) -> GuardedFiles:
+        return self.machine.files
+
+    @property
+    def apps(self) -> GuardedApps:
+        return self.machine.apps
 
     async def observe(self) -> Observation:
         """Look at the machine now: a reading of its own, taken after the call."""
@@ -182,6 +200,7 @@ class Session:
         grant: Sequence[str] = (),
         by: str = "api",
         max_escalations: int = 20,
+        start_at: str | int = 0,
         listener: Listener | None = None,
         video: bool = False,
     ) -> Run:
@@ -189,7 +208,8 @@ class Session:
 
         variables: values by name. secret_values: secrets by name, kept in memory only; secret_references say
         where another process finds them again (`env:NAME`, `file:PATH`). grant: operation or class names that
-        a person authorises. video: whether what the screen shows is recorded, into `video.webp` of the run's folder.
+        a person authorises. start_at: name or index of the step to begin with. video: whether what the screen shows
+        is recorded, into `video.webp` of the run's folder.
 
         Raises PlaybookError, CapabilityError, MachineBusyError or SafetyError; nothing was sent then.
         """
@@ -202,13 +222,25 @@ class Session:
             values[name] = secrets.checked(name, value)
             references.setdefault(name, "given by the caller")
         given = _variables(playbook, variables or {}, values)
+        typed = () if self.machine.guard.agent else tuple(variables or {})
+        for name in set(typed) & playbook.host_variables:
+            given[name] = settled(str(given[name]))
+        index = playbook.start_index(start_at)
         self.lock.acquire()
         try:
             self._refuse_second_run()
-            require(self.name, await preflight(self.machine, playbook.needs))
-            return self._start(
-                playbook, given, references, values, grant, by, max_escalations, listener, video
+            require(self.name, await preflight(self.machine, playbook.needs_from(index)))
+            event = replace(
+                self._started(playbook.source, time.monotonic(), _new_id()),
+                variables=given,
+                secrets=references,
+                max_escalations=max_escalations,
+                grant=tuple(grant),
+                by=by,
+                start_at=index,
+                typed=typed,
             )
+            return self._start(event, values, listener, video=video)
         except BaseException:
             self.lock.release()
             raise
@@ -225,26 +257,13 @@ class Session:
             )
 
     def _start(
-        self,
-        playbook: Playbook,
-        variables: Mapping[str, object],
-        references: Mapping[str, str],
-        values: Mapping[str, str],
-        grant: Sequence[str],
-        by: str,
-        max_escalations: int,
-        listener: Listener | None,
-        video: bool,
+        self, event: Started, values: Mapping[str, str], listener: Listener | None, *, video: bool
     ) -> Run:
-        run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:6]}"
-        event = self._started(playbook.source, time.monotonic(), run_id)
-        event = replace(event, variables=variables, secrets=references, max_escalations=max_escalations)
+        run_id = event.run_id
         lock = run_lock(self.runs, run_id)
         lock.acquire()
         try:
             ledger = Ledger.begin(self.journal, event)
-            if grant:
-                ledger.record(Granted(time.monotonic(), tuple(grant), by))
             self.at_begin(run_id)
         except BaseException:
             lock.release()
@@ -280,7 +299,7 @@ class Session:
         self, ledger: Ledger, lock: MachineLock, values: Mapping[str, str], listener: Listener | None
     ) -> Run:
         folder = RunFolder(self.runs, ledger.state.run_id)
-        runner = Runner(ledger, self.machine, self.watcher, folder, values, listener)
+        runner = Runner(ledger, self.machine, self.watcher, folder, values, listener, self.host)
         return Run(runner, self.lock, lock, self.at_end)
 
     def _started(self, source: Mapping[str, object], at: float, run_id: str = "") -> Started:
@@ -306,6 +325,10 @@ class Session:
                 Ledger.open(self.journal, run.run_id).record(
                     Touched(time.monotonic(), operation, "a direct command")
                 )
+
+
+def _new_id() -> str:
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:6]}"
 
 
 def _variables(

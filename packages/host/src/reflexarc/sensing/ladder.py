@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from reflexarc.machine.capabilities import PowerState
 from reflexarc.machine.frame import Frame
+from reflexarc.machine.geometry import Rect
 from reflexarc.observation import UNKNOWN, Observation
 from reflexarc.sensing.power import read_power
 from reflexarc.sensing.recogniser import Recognisers
@@ -46,6 +47,10 @@ class Ladder:
         self._without_picture: object = None
         self._changed_at = 0.0
         self._serial = ("", "")
+
+    def cell(self, row: int, column: int) -> Rect | None:
+        """The pixels of a character cell of the text read last, None where none was read."""
+        return self._text.cell(row, column)
 
     def read(self, evidence: Evidence) -> Observation:
         """Conclude what the machine shows; always answers, with the phase `unknown` where no rung does."""

@@ -18,7 +18,12 @@ _CONTROL = re.compile(
 
 def plain(text: str) -> str:
     """The last 16 KiB of a console's text, lines ended by newlines, control sequences taken out."""
-    return _CONTROL.sub("", text[-KEPT:].replace("\r\n", "\n"))
+    return without_controls(text[-KEPT:])
+
+
+def without_controls(text: str) -> str:
+    """A console's text, lines ended by newlines, control sequences taken out."""
+    return _CONTROL.sub("", text.replace("\r\n", "\n"))
 
 
 def read_serial(recognisers: Recognisers, text: str) -> Answer | None:

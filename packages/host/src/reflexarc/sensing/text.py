@@ -67,6 +67,10 @@ class TextRung:
         screen = self._reader.read(replace(frame, pixels=pixels))
         return Page(screen or ScreenText(()), frozenset(found), bool(found) and is_alone(pixels)), screen
 
+    def cell(self, row: int, column: int) -> Rect | None:
+        """The pixels of a character cell of the frame read last, None where that was no text console."""
+        return self._reader.cell(row, column)
+
     def cell_at(self, x: int, y: int) -> Rect | None:
         """The character cell at a pixel of the frame read last, None where that was no text console."""
         return self._reader.cell_at(x, y)

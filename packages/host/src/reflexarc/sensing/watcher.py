@@ -13,6 +13,7 @@ from typing import Self
 from reflexarc.errors import CapabilityError
 from reflexarc.machine.capabilities import Capabilities, Console, Power, PowerState, Screen
 from reflexarc.machine.frame import Frame
+from reflexarc.machine.geometry import Rect
 from reflexarc.observation import Observation
 from reflexarc.sensing.ladder import Evidence, Ladder
 from reflexarc.sensing.serial import KEPT
@@ -110,6 +111,10 @@ class Watcher:
     def frame_of(self, observation: Observation) -> Frame | None:
         """The frame an observation was made on, None where there was none or it is no longer kept."""
         return None if observation.frame is None else self._frames.get(observation.frame)
+
+    def cell(self, row: int, column: int) -> Rect | None:
+        """The pixels of a character cell of the text in the newest observation, None where it has none."""
+        return self._ladder.cell(row, column)
 
     def _start(self, watch: Callable[[], Awaitable[None]]) -> None:
         self._tasks.append(asyncio.create_task(self._guarded(watch)))

@@ -13,7 +13,7 @@ from reflexarc.machine.capabilities import BootDevice, BootSetting, Button, Powe
 
 
 @contextmanager
-def _acting(player: Player, operation: str, detail: str = "") -> Iterator[None]:
+def acting(player: Player, operation: str, detail: str = "") -> Iterator[None]:
     """Carry out an act, unless the script lets it fail, and let the script react."""
     fault = player.fault(operation)
     if operation.startswith("pointer."):
@@ -27,7 +27,7 @@ def _acting(player: Player, operation: str, detail: str = "") -> Iterator[None]:
         raise player.lost(operation)
 
 
-def _rejected(player: Player, operation: str, problem: str, code: str) -> OperationRejectedError:
+def rejected(player: Player, operation: str, problem: str, code: str) -> OperationRejectedError:
     return OperationRejectedError(problem, machine=player.machine, operation=operation, code=code)
 
 
@@ -43,21 +43,21 @@ class ReplayPointer:
     async def move(self, x: int, y: int) -> None:
         frame = self._player.screenshot()
         if not (0 <= x < frame.width and 0 <= y < frame.height):
-            raise _rejected(
+            raise rejected(
                 self._player,
                 "pointer.move",
                 f"({x}, {y}) is not on its screen of {frame.width}x{frame.height} pixels",
                 "outside",
             )
-        with _acting(self._player, "pointer.move", f"{x},{y}"):
+        with acting(self._player, "pointer.move", f"{x},{y}"):
             pass
 
     async def button(self, button: Button, down: bool) -> None:
-        with _acting(self._player, "pointer.down" if down else "pointer.up", str(button)):
+        with acting(self._player, "pointer.down" if down else "pointer.up", str(button)):
             pass
 
     async def scroll(self, dx: int, dy: int) -> None:
-        with _acting(self._player, "pointer.scroll", f"{dx},{dy}"):
+        with acting(self._player, "pointer.scroll", f"{dx},{dy}"):
             pass
 
 
@@ -72,11 +72,11 @@ class ReplayMedia:
         return self._source
 
     async def insert(self, source: str) -> None:
-        with _acting(self._player, "media.mount", source):
+        with acting(self._player, "media.mount", source):
             self._source = source
 
     async def eject(self) -> None:
-        with _acting(self._player, "media.eject"):
+        with acting(self._player, "media.eject"):
             self._source = None
 
 
@@ -94,7 +94,7 @@ class ReplayBoot:
         return BootSetting(self._lasting)
 
     async def set(self, device: BootDevice, *, once: bool) -> None:
-        with _acting(self._player, "boot.set_device", str(device)):
+        with acting(self._player, "boot.set_device", str(device)):
             self._once = (device, self._player.starts) if once else None
             if not once:
                 self._lasting = device
@@ -110,14 +110,14 @@ class ReplaySnapshot:
     async def save(self, name: str) -> None:
         self._player.catch_up()
         if self._player.power is PowerState.OFF:
-            raise _rejected(self._player, "snapshot.save", "it is off and has no state to save", "off")
-        with _acting(self._player, "snapshot.save", name):
+            raise rejected(self._player, "snapshot.save", "it is off and has no state to save", "off")
+        with acting(self._player, "snapshot.save", name):
             self._saved.pop(name, None)
             self._saved[name] = (SavedState(name, time.time()), self._player.present())
 
     async def restore(self, name: str) -> None:
         _, state = self._existing(name, "snapshot.restore")
-        with _acting(self._player, "snapshot.restore", name):
+        with acting(self._player, "snapshot.restore", name):
             self._player.go_back(state)
 
     async def saved(self) -> Sequence[SavedState]:
@@ -125,12 +125,12 @@ class ReplaySnapshot:
 
     async def delete(self, name: str) -> None:
         self._existing(name, "snapshot.delete")
-        with _acting(self._player, "snapshot.delete", name):
+        with acting(self._player, "snapshot.delete", name):
             del self._saved[name]
 
     def _existing(self, name: str, operation: str) -> tuple[SavedState, Saved]:
         if name not in self._saved:
-            raise _rejected(
+            raise rejected(
                 self._player,
                 operation,
                 f"there is no saved state {name!r}; there are: {', '.join(self._saved) or 'none'}",
@@ -151,11 +151,11 @@ class ReplayFreeze:
     async def freeze(self) -> None:
         self._player.catch_up()
         if self._player.power is PowerState.OFF:
-            raise _rejected(self._player, "freeze.on", "it is off and can't be frozen", "off")
-        with _acting(self._player, "freeze.on"):
+            raise rejected(self._player, "freeze.on", "it is off and can't be frozen", "off")
+        with acting(self._player, "freeze.on"):
             self._player.freeze(True)
 
     async def thaw(self) -> None:
         if self._player.frozen:
-            with _acting(self._player, "freeze.off"):
+            with acting(self._player, "freeze.off"):
                 self._player.freeze(False)

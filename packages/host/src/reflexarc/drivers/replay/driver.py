@@ -15,9 +15,10 @@ from reflexarc.drivers.replay.devices import (
     ReplayPointer,
     ReplaySnapshot,
 )
+from reflexarc.drivers.replay.guest import ReplayApps, ReplayFiles, ReplayShell
 from reflexarc.drivers.replay.player import Player, Sent
 from reflexarc.drivers.replay.recording import load
-from reflexarc.drivers.replay.script import Entry, Fault, ReplayScript
+from reflexarc.drivers.replay.script import Entry, Fault, ReplayGuest, ReplayScript
 from reflexarc.errors import OperationRejectedError
 from reflexarc.machine.capabilities import Capabilities, KeyEvent, PowerState
 from reflexarc.machine.frame import Frame
@@ -29,7 +30,7 @@ class ReplayCapabilities(Capabilities):
     sent: list[Sent]
     _player: Player
 
-    def __init__(self, player: Player) -> None:
+    def __init__(self, player: Player, guest: ReplayGuest | None = None) -> None:
         super().__init__(
             power=ReplayPower(player),
             screen=ReplayScreen(player),
@@ -40,6 +41,9 @@ class ReplayCapabilities(Capabilities):
             boot=ReplayBoot(player),
             snapshot=ReplaySnapshot(player),
             freeze=ReplayFreeze(player),
+            shell=ReplayShell(player, guest) if guest else None,
+            files=ReplayFiles(player, guest) if guest else None,
+            apps=ReplayApps(player, guest) if guest else None,
         )
         object.__setattr__(self, "sent", player.sent)
         object.__setattr__(self, "_player", player)
@@ -52,7 +56,7 @@ class ReplayCapabilities(Capabilities):
 
 def open_replay(script: ReplayScript, *, machine: str = "replay") -> ReplayCapabilities:
     """Return a machine that plays the script; its clock starts when it is first used."""
-    return ReplayCapabilities(Player(script, machine))
+    return ReplayCapabilities(Player(script, machine), script.guest)
 
 
 @asynccontextmanager

@@ -53,11 +53,35 @@ class Fault(Enum):
 
 
 @dataclass(frozen=True)
+class Ran:
+    """What becomes of a command in a played guest: what it writes, then its exit status.
+
+    entries: what its run releases on the machine.
+    """
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+    status: int = 0
+    entries: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReplayGuest:
+    """What answers inside of a played machine. commands: by their line, or their argv joined by blanks; others are
+    not found. files: by path, at the beginning. apps: names that its desktop knows.
+    """
+
+    commands: Mapping[str, Ran] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    apps: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class ReplayScript:
     """A machine to play.
 
     speed: seconds played in a second; 0 plays the next entry each time somebody waits or an input arrives.
-    power: the state at the beginning.
+    power: the state at the beginning. guest: what answers inside, None where nothing does.
     faults: for an operation (`power.off`, `keyboard.send`, `console.write`, `screen.screenshot`), how its first,
     second, ... call fails, None where it does not; calls beyond succeed.
     """
@@ -67,3 +91,4 @@ class ReplayScript:
     power: PowerState = PowerState.ON
     speed: float = 0.0
     faults: Mapping[str, tuple[Fault | None, ...]] = field(default_factory=dict)
+    guest: ReplayGuest | None = None

@@ -1,0 +1,1 @@
+"""What the actions of playbooks do: one module a kind, one function an action."""

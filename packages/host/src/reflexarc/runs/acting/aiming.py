@@ -1,0 +1,85 @@
+"""From what a step aims at to a pixel of the present frame."""
+
+from __future__ import annotations
+
+import re
+import time
+import unicodedata
+
+from reflexarc.errors import OperationRejectedError
+from reflexarc.observation import ScreenText
+from reflexarc.runs.acting.act import Act
+
+_WIDE = ("W", "F")
+DRAWN = 2.0
+
+
+async def aim(act: Act, prefix: str = "") -> tuple[int, int] | None:
+    """The pixel that a step aims at by `x` and `y` or by `text`; None where it names no place.
+
+    Aiming by a needle or an element belongs here, too, once something finds them.
+    Raises OperationRejectedError where there is no such place on the screen; nothing was sent then.
+    """
+    x, y = act.args.get(f"{prefix}x"), act.args.get(f"{prefix}y")
+    pattern = act.args.get(f"{prefix}text")
+    if isinstance(pattern, str):
+        return await _found(act, pattern)
+    if not isinstance(x, int | float) or not isinstance(y, int | float):
+        return None
+    frame = await act.machine.screen.screenshot()
+    place = _pixel(x, frame.width), _pixel(y, frame.height)
+    if not frame.signal or not (0 <= place[0] < frame.width and 0 <= place[1] < frame.height):
+        raise _rejected(
+            act, f"({x}, {y}) is not on its screen of {frame.width}x{frame.height} pixels", "outside"
+        )
+    return place
+
+
+def _pixel(value: float, size: int) -> int:
+    """Whole numbers are pixels, others a share of the screen: 1.0 is the last pixel."""
+    return value if isinstance(value, int) else round(value * (size - 1))
+
+
+async def _found(act: Act, pattern: str) -> tuple[int, int]:
+    """The middle of the one place where the text is, waited for a moment: a menu may still be drawn.
+
+    The reader knows the cells of what it read last only, so nothing is awaited between reading and asking it.
+    """
+    deadline = time.monotonic() + DRAWN
+    seen = await act.watcher.fresh()
+    while len(places := _matches(pattern, seen.screen)) != 1:
+        remaining = deadline - time.monotonic()
+        later = await act.watcher.next(seen, remaining) if remaining > 0 else None
+        if later is None:
+            rows = ", ".join(str(row) for row, _, _ in places[:10])
+            many = f"is there {len(places)} times (rows {rows}); it has to be there once"
+            raise _rejected(
+                act, f"aimed at the text /{pattern}/, which {many if places else 'is not there'}", "text"
+            )
+        seen = later
+    row, first, last = places[0]
+    left, right = act.watcher.cell(row, first), act.watcher.cell(row, last)
+    if left is None or right is None:
+        raise _rejected(act, f"the text /{pattern}/ is on no character cells", "text")
+    return (left.x + right.x + right.width) // 2, left.y + left.height // 2
+
+
+def _matches(pattern: str, screen: ScreenText | None) -> list[tuple[int, int, int]]:
+    """Row, first and last cell of every place where the pattern is found."""
+    return [
+        (row, _cells(line[: found.start()]), _cells(line[: found.end()]) - 1)
+        for row, line in enumerate(screen.lines if screen is not None else ())
+        for found in re.finditer(pattern, line)
+        if found.end() > found.start()
+    ]
+
+
+def _cells(text: str) -> int:
+    """How many cells a text takes."""
+    return sum(2 if unicodedata.east_asian_width(character) in _WIDE else 1 for character in text)
+
+
+def _rejected(act: Act, problem: str, code: str) -> OperationRejectedError:
+    return OperationRejectedError(
+        problem, machine=act.machine.name, operation=act.state.step.operation or "", code=code
+    )

@@ -1,0 +1,152 @@
+"""Inside the guest: commands, files and applications."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator, Collection
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import BinaryIO, cast
+
+from reflexarc.errors import ConfigError, ConnectionLostError, OperationRejectedError, OperationTimeoutError
+from reflexarc.machine.capabilities import Command, Exited, Stream
+from reflexarc.runs.acting.act import Act, Performed
+
+MAX_OUTPUT = 64 << 10
+SHOWN = 500
+PIECE = 256 << 10
+MAX_DOWNLOAD = 64 << 30
+# What the guest gets beyond a command's own time limit, before it is given up.
+GRACE = 10.0
+
+
+async def launch_app(act: Act) -> Performed:
+    """Start an application."""
+    await act.machine.apps.launch(act.text("name"))
+    return Performed()
+
+
+async def execute(act: Act) -> Performed:
+    """Run a command and keep what it writes, up to 64 KiB of each stream."""
+    limit = act.seconds("timeout")
+    command = Command(
+        line=act.text("command"),
+        argv=act.texts("argv"),
+        cwd=act.text("cwd") or None,
+        env=act.mapping("env"),
+        timeout=limit,
+    )
+    kept = {stream: _Kept() for stream in Stream}
+    status = None
+    async with _within(act, "the command", limit + GRACE), aclosing(act.machine.shell.run(command)) as said:
+        async for piece in said:
+            if isinstance(piece, Exited):
+                status = piece.status
+                break
+            kept[piece.stream].add(piece.data)
+    if status is None:
+        raise ConnectionLostError(
+            "the command's output ended without its exit status",
+            machine=act.machine.name,
+            operation="shell.exec",
+        )
+    out, err = kept[Stream.STDOUT], kept[Stream.STDERR]
+    return ended(
+        act, status, {"stdout": out.text, "stderr": err.text}, truncated=out.truncated or err.truncated
+    )
+
+
+def ended(act: Act, status: int, said: dict[str, str], *, truncated: bool) -> Performed:
+    """What became of a command: delivered where its exit status is among `ok_codes`."""
+    result: dict[str, object] = {"status": status, **said, **({"truncated": True} if truncated else {})}
+    codes = cast("Collection[int]", act.args.get("ok_codes") or (0,))
+    if status in codes:
+        return Performed(result=result)
+    last = (said.get("stderr") or said["stdout"]).strip()[-SHOWN:]
+    wanted = " or ".join(map(str, codes))
+    return Performed("failed", f"it ended with status {status}, not {wanted}{': ' if last else ''}{last}")
+
+
+async def upload(act: Act) -> Performed:
+    """Copy a file of this host to the guest."""
+    mode = 0o755 if act.args.get("executable") else 0o644
+    target = act.text("target")
+    with act.host.open_source(act.text("source"), typed=act.typed("source")) as file:
+        size = os.fstat(file.fileno()).st_size
+        async with _within(act, "the upload", act.seconds("timeout")):
+            await act.machine.files.write(target, _pieces(file), mode=mode)
+    return Performed(result={"path": target, "size": size})
+
+
+async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
+    while piece := await asyncio.to_thread(file.read, PIECE):
+        yield piece
+
+
+async def download(act: Act) -> Performed:
+    """Copy a file of the guest to this host, whole or not at all."""
+    source = act.text("source")
+    target = act.host.target(act.text("target"), typed=act.typed("target"))
+    part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.part")
+    try:
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            async with _within(act, "the download", act.seconds("timeout")):
+                size = await _fetch(act, source, file)
+        part.replace(target)
+    except OSError as error:
+        raise ConfigError(f"can't write the download: {error.strerror}", path=target) from error
+    finally:
+        with suppress(OSError):
+            part.unlink()
+    return Performed(result={"path": str(target), "size": size})
+
+
+async def _fetch(act: Act, source: str, file: BinaryIO) -> int:
+    """Write what the guest sends of a file, and return how many bytes it was."""
+    size = 0
+    async with aclosing(act.machine.files.read(source)) as pieces:
+        async for piece in pieces:
+            size += len(piece)
+            if size > MAX_DOWNLOAD:
+                raise OperationRejectedError(
+                    f"{source} is larger than {MAX_DOWNLOAD >> 30} GiB; nothing of it was kept",
+                    machine=act.machine.name,
+                    operation="files.read",
+                    code="too large",
+                )
+            await asyncio.to_thread(file.write, piece)
+    return size
+
+
+@asynccontextmanager
+async def _within(act: Act, what: str, seconds: float) -> AsyncIterator[None]:
+    """Give something so many seconds; raises OperationTimeoutError where it takes longer."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise OperationTimeoutError(
+            f"{what} did not end within {seconds:g} s; look what became of it, or give it a longer `timeout`",
+            machine=act.machine.name,
+            operation=act.state.step.operation or "",
+        ) from error
+
+
+@dataclass
+class _Kept:
+    """The beginning of what a stream brought."""
+
+    data: bytearray = field(default_factory=bytearray)
+    truncated: bool = False
+
+    def add(self, data: bytes) -> None:
+        room = MAX_OUTPUT - len(self.data)
+        self.data += data[:room]
+        self.truncated = self.truncated or len(data) > room
+
+    @property
+    def text(self) -> str:
+        return self.data.decode(errors="replace")

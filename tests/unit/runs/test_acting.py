@@ -1,0 +1,401 @@
+"""What the actions send, and what they say became of it, on a played machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.played import MENU, SHELL, lab, menu, script, text
+
+from reflexarc.drivers.replay.script import Entry, Fault, Ran, ReplayGuest, ReplayScript
+from reflexarc.errors import CapabilityError
+from reflexarc.machine.capabilities import PowerState
+from reflexarc.machine.hostpaths import HostPaths
+from reflexarc.playbook.state import Escalation, Outcome, Reason, RunState, Stage
+from reflexarc.runs.replies import Reply
+
+OPS = ["media", "boot", "snapshot", "power"]
+AUTHORIZE = {"destructive": True, "ops": OPS}
+GUEST = ReplayGuest(
+    commands={
+        "uname -r": Ran(b"6.1.0\n"),
+        "false": Ran(stderr=b"it went wrong\n", status=3),
+        "yes": Ran(b"y" * 100_000),
+        "echo hello": Ran(b"hello\n"),
+    },
+    files={"/etc/hostname": b"lab\n"},
+    apps=frozenset({"firefox"}),
+)
+
+
+def machine(**more: object) -> ReplayScript:
+    """A machine that shows a boot menu and does nothing by itself."""
+    base: dict[str, Any] = {"entries": (Entry(frame=menu(0)),), "speed": 1.0, **more}
+    return ReplayScript(**base)
+
+
+def run(
+    tmp_path: Path,
+    *steps: dict[str, object],
+    played: ReplayScript | None = None,
+    host: HostPaths | None = None,
+    variables: dict[str, object] | None = None,
+    secrets: dict[str, str] | None = None,
+    replies: Sequence[Reply] = (),
+    **top: object,
+) -> tuple[list[str], RunState]:
+    """Run the steps, everything granted; what was sent, and how it stands."""
+    named = [{"name": f"step {i}", **step} for i, step in enumerate(steps)]
+    declared = {"vars": {name: {"secret": True} for name in secrets}} if secrets else {}
+    book = {"name": "test", "authorize": AUTHORIZE, **declared, "steps": named, **top}
+    left = list(replies)
+
+    async def answer(held: Escalation) -> Reply:
+        return left.pop(0)
+
+    async def play() -> tuple[list[str], RunState]:
+        async with lab(tmp_path, played or machine(guest=GUEST), host=host) as it:
+            begun = await it.session.begin(book, grant=OPS, variables=variables, secret_values=secrets)
+            state = await begun.drive(answer if replies else None)
+            return it.sent(), state
+
+    return asyncio.run(play())
+
+
+def one(tmp_path: Path, action: str, args: dict[str, object], **more: Any) -> tuple[list[str], RunState]:
+    step: dict[str, object] = {"action": action, "args": args, "register": "it"}
+    if action in ("mount_iso", "eject", "set_boot_device", "rollback", "hard_cycle"):
+        step["destructive"] = True
+    return run(tmp_path, step, **more)
+
+
+def detail(state: RunState) -> str:
+    assert state.escalation is not None, state.reason
+    assert state.escalation.reason is Reason.ACTION_FAILED
+    return state.escalation.detail
+
+
+class TestPointer:
+    @pytest.mark.parametrize(
+        ("action", "args", "sent"),
+        [
+            ("move", {"x": 10, "y": 20}, ["pointer.move:10,20"]),
+            ("move", {"x": 0.5, "y": 1.0}, ["pointer.move:360,399"]),
+            (
+                "click",
+                {"x": 1, "y": 0.0, "button": "right"},
+                ["pointer.move:1,0", "pointer.down:right", "pointer.up:right"],
+            ),
+            (
+                "double_click",
+                {"x": 1, "y": 2},
+                ["pointer.move:1,2", *("pointer.down:left", "pointer.up:left") * 2],
+            ),
+            ("scroll", {"dy": 3}, ["pointer.scroll:0,3"]),
+            ("scroll", {"x": 4, "y": 5, "dx": -1}, ["pointer.move:4,5", "pointer.scroll:-1,0"]),
+            # `Debian GNU/Linux` alone is the second entry: row 5, columns 3 to 18, of 9 by 16 pixels.
+            (
+                "click",
+                {"text": r"Debian GNU/Linux(?! \()"},
+                ["pointer.move:99,88", "pointer.down:left", "pointer.up:left"],
+            ),
+        ],
+    )
+    def test_what_is_sent(
+        self, tmp_path: Path, action: str, args: dict[str, object], sent: list[str]
+    ) -> None:
+        assert one(tmp_path, action, args)[0] == sent
+
+    def test_a_drag_from_a_text_to_a_place(self, tmp_path: Path) -> None:
+        sent, state = one(tmp_path, "drag", {"text": "serial console", "to_x": 700, "to_y": 0.0})
+        assert (sent[0], sent[1], sent[-2], sent[-1]) == (
+            "pointer.move:252,72",
+            "pointer.down:left",
+            "pointer.move:700,0",
+            "pointer.up:left",
+        )
+        assert state.registered["it"] == {"x": 252, "y": 72, "to_x": 700, "to_y": 0}
+
+    @pytest.mark.parametrize(
+        ("args", "says"),
+        [
+            ({"text": "memtest"}, "is not there"),
+            ({"text": MENU[1]}, "is there 2 times"),
+            ({"x": 720, "y": 0}, "not on its screen of 720x400"),
+        ],
+    )
+    def test_a_place_that_is_not_there_gets_no_click(
+        self, tmp_path: Path, args: dict[str, object], says: str
+    ) -> None:
+        sent, state = one(tmp_path, "click", args)
+        assert (sent, says in detail(state)) == ([], True)
+
+    def test_an_aim_counts_in_cells(self, tmp_path: Path) -> None:
+        played = machine(entries=(Entry(frame=text(["", "root@lab:~# ok"])),))
+        assert one(tmp_path, "move", {"text": "ok$"}, played=played)[0] == ["pointer.move:117,24"]
+
+
+class TestDevice:
+    @pytest.fixture
+    def iso(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "iso"
+        folder.mkdir()
+        (folder / "debian.iso").write_bytes(b"x")
+        return folder
+
+    def test_an_image_goes_in_and_comes_out(self, tmp_path: Path, iso: Path) -> None:
+        sent, state = run(
+            tmp_path,
+            {"action": "mount_iso", "args": {"source": "debian.iso"}, "destructive": True, "register": "it"},
+            {"wait_for": "grub_menu", "action": "eject", "destructive": True},
+            host=HostPaths(media=(str(iso),)),
+        )
+        assert (state.outcome, sent) == (
+            Outcome.SUCCEEDED,
+            [f"media.mount:{iso}/debian.iso", "media.eject"],
+        )
+        assert state.registered["it"] == {"inserted": f"{iso}/debian.iso"}
+
+    def test_a_typed_path_may_lie_elsewhere_and_a_default_may_not(self, tmp_path: Path, iso: Path) -> None:
+        path = str(iso / "debian.iso")
+        args: dict[str, object] = {"source": "{{ iso }}"}
+        assert one(tmp_path, "mount_iso", args, variables={"iso": path})[0] == [f"media.mount:{path}"]
+        sent, state = one(tmp_path / "b", "mount_iso", args, vars={"iso": path})
+        assert (sent, "the inventory names no folder" in detail(state)) == ([], True)
+        sent, state = one(
+            tmp_path / "c", "mount_iso", {"source": f"{iso}/{{{{ n }}}}"}, variables={"n": "debian.iso"}
+        )
+        assert (sent, "the inventory names no folder" in detail(state)) == ([], True)
+
+    def test_only_cds_are_taken(self, tmp_path: Path, iso: Path) -> None:
+        args: dict[str, object] = {"source": "debian.iso", "cdrom": False}
+        sent, state = one(tmp_path, "mount_iso", args, host=HostPaths(media=(str(iso),)))
+        assert (sent, "CD images only" in detail(state)) == ([], True)
+
+    def test_a_boot_device_is_read_back(self, tmp_path: Path) -> None:
+        sent, state = one(tmp_path, "set_boot_device", {"device": "cdrom", "once": True})
+        assert (sent, state.registered["it"]) == (
+            ["boot.set_device:cdrom"],
+            {"device": "cdrom", "once": True},
+        )
+
+    def test_going_back(self, tmp_path: Path) -> None:
+        sent, state = run(
+            tmp_path,
+            {"action": "snapshot", "args": {"name": "clean"}},
+            {"action": "freeze"},
+            {"action": "unfreeze"},
+            {
+                "precondition": "grub_menu",
+                "action": "rollback",
+                "args": {"name": "clean"},
+                "destructive": True,
+            },
+        )
+        assert state.outcome is Outcome.SUCCEEDED
+        assert sent == ["snapshot.save:clean", "freeze.on", "freeze.off", "snapshot.restore:clean"]
+
+    def test_going_back_to_nothing_sends_nothing(self, tmp_path: Path) -> None:
+        sent, state = one(tmp_path, "rollback", {"name": "gone"})
+        assert (sent, "no saved state 'gone'" in detail(state)) == ([], True)
+
+    def test_a_cycle_switches_on_what_is_off(self, tmp_path: Path) -> None:
+        sent, state = one(tmp_path, "hard_cycle", {}, played=machine(power=PowerState.OFF))
+        assert (sent, state.registered["it"]) == (["power.cycle"], {"power": "on"})
+
+    @pytest.mark.parametrize("fault", [Fault.LOSE_AFTER, Fault.HANG])
+    def test_a_mount_in_doubt_is_asked_about(self, tmp_path: Path, iso: Path, fault: Fault) -> None:
+        sent, state = one(
+            tmp_path,
+            "mount_iso",
+            {"source": "debian.iso"},
+            host=HostPaths(media=(str(iso),)),
+            played=machine(faults={"media.mount": (fault,)}),
+        )
+        assert state.escalation is not None
+        assert state.escalation.reason is Reason.CONNECTION_LOST
+        assert sent == [f"media.mount:{iso}/debian.iso"]
+
+
+class TestGuest:
+    def test_a_command_s_output_is_kept(self, tmp_path: Path) -> None:
+        sent, state = one(tmp_path, "exec", {"command": "uname -r"})
+        assert sent == ["shell.exec:uname -r"]
+        assert state.registered["it"] == {"status": 0, "stdout": "6.1.0\n", "stderr": ""}
+
+    def test_it_is_bounded_and_says_so(self, tmp_path: Path) -> None:
+        got = one(tmp_path, "exec", {"command": "yes"})[1].registered["it"]
+        assert isinstance(got, dict)
+        assert (len(got["stdout"]), got["truncated"]) == (65_536, True)
+
+    def test_a_status_that_is_not_ok(self, tmp_path: Path) -> None:
+        said = detail(one(tmp_path, "exec", {"command": "false"})[1])
+        assert said.startswith("it ended with status 3, not 0: it went wrong")
+        state = one(tmp_path / "b", "exec", {"command": "false", "ok_codes": [0, 3]})[1]
+        assert state.registered["it"] == {"status": 3, "stdout": "", "stderr": "it went wrong\n"}
+
+    def test_what_the_machine_said_gets_into_env_and_argv(self, tmp_path: Path) -> None:
+        sent, state = run(
+            tmp_path,
+            {"action": "exec", "args": {"command": "uname -r"}, "register": "kernel"},
+            {
+                "action": "exec",
+                "args": {"argv": ["echo", "hello"], "env": {"KERNEL": "{{ kernel.stdout }}"}},
+            },
+        )
+        assert (state.outcome, sent[1]) == (Outcome.SUCCEEDED, "shell.exec:KERNEL=6.1.0\n echo hello")
+
+    @pytest.mark.parametrize("action", ["exec", "run_serial"])
+    def test_a_reply_can_t_put_it_into_a_command(self, tmp_path: Path, action: str) -> None:
+        evil = {"name": "evil", "action": action, "args": {"command": "echo {{ kernel.stdout }}"}}
+        sent, state = run(
+            tmp_path,
+            {"action": "exec", "args": {"command": "uname -r"}, "register": "kernel"},
+            {"action": "exec", "args": {"command": "false"}},
+            replies=[Reply("act", steps=[evil]), Reply("abort")],
+        )
+        assert (state.outcome, state.escalations) == (Outcome.ABORTED, 2)
+        assert sent == ["shell.exec:uname -r", "shell.exec:false"]
+
+    def test_control_characters_from_the_machine_are_not_typed(self, tmp_path: Path) -> None:
+        sent, state = run(
+            tmp_path,
+            {"action": "exec", "args": {"command": "uname -r"}, "register": "kernel"},
+            {"action": "type_text", "args": {"text": "{{ kernel.stdout }}"}},
+        )
+        assert (sent, "control characters" in detail(state)) == (["shell.exec:uname -r"], True)
+
+    def test_a_secret_in_a_command_is_written_nowhere(self, tmp_path: Path) -> None:
+        sent, state = run(
+            tmp_path,
+            {"action": "exec", "args": {"argv": ["echo", "{{ pw }}"], "env": {"PW": "{{ pw }}"}}},
+            secrets={"pw": "open sesame"},
+        )
+        assert sent == ["shell.exec:PW=open sesame echo open sesame"]
+        assert "status 127" in detail(state)
+        for path in tmp_path.rglob("*"):
+            assert not path.is_file() or b"open sesame" not in path.read_bytes(), path
+
+    def test_an_application(self, tmp_path: Path) -> None:
+        assert one(tmp_path, "launch_app", {"name": "firefox"})[0] == ["apps.launch:firefox"]
+        assert "no application" in detail(one(tmp_path / "b", "launch_app", {"name": "fierfox"})[1])
+
+    def test_files_go_to_and_fro(self, tmp_path: Path) -> None:
+        exchange = tmp_path / "exchange"
+        exchange.mkdir()
+        (exchange / "in").write_bytes(bytes(range(256)) * 4000)
+        sent, state = run(
+            tmp_path,
+            {"action": "upload", "args": {"source": "in", "target": "/tmp/in"}, "register": "up"},
+            {"action": "download", "args": {"source": "/tmp/in", "target": "out"}, "register": "down"},
+            host=HostPaths(exchange=exchange),
+        )
+        assert (state.outcome, sent) == (Outcome.SUCCEEDED, ["files.write:/tmp/in", "files.read:/tmp/in"])
+        assert (exchange / "out").read_bytes() == (exchange / "in").read_bytes()
+        assert state.registered["down"] == {"path": str(exchange / "out"), "size": 1_024_000}
+        assert sorted(path.name for path in exchange.iterdir()) == ["in", "out"]
+
+    @pytest.mark.parametrize(
+        ("action", "args"),
+        [
+            ("upload", {"source": "/etc/hostname", "target": "/tmp/x"}),
+            ("upload", {"source": "../secret", "target": "/tmp/x"}),
+            ("download", {"source": "/etc/hostname", "target": "../x"}),
+            ("download", {"source": "/etc/hostname", "target": "link"}),
+            ("download", {"source": "/gone", "target": "x"}),
+        ],
+    )
+    def test_nothing_is_sent_or_left_where_it_may_not_be(
+        self, tmp_path: Path, action: str, args: dict[str, object]
+    ) -> None:
+        exchange = tmp_path / "exchange"
+        exchange.mkdir()
+        (tmp_path / "secret").write_bytes(b"secret")
+        (exchange / "link").symlink_to(tmp_path / "secret")
+        sent, state = one(tmp_path, action, args, host=HostPaths(exchange=exchange))
+        assert (sent, state.stage) == ([], Stage.HELD)
+        assert (tmp_path / "secret").read_bytes() == b"secret"
+        assert [path.name for path in exchange.iterdir()] == ["link"]
+
+    @pytest.mark.parametrize("action", ["exec", "launch_app", "upload", "download"])
+    def test_without_anything_inside_the_run_does_not_begin(self, tmp_path: Path, action: str) -> None:
+        args: dict[str, dict[str, object]] = {
+            "exec": {"command": "ls"},
+            "launch_app": {"name": "x"},
+            "upload": {"source": "a", "target": "b"},
+            "download": {"source": "a", "target": "b"},
+        }
+        with pytest.raises(CapabilityError, match="needs what no driver"):
+            one(tmp_path, action, args[action], played=machine())
+
+
+class TestFailing:
+    def test_a_run_that_fails_goes_back(self, tmp_path: Path) -> None:
+        sent, state = run(
+            tmp_path,
+            {"action": "snapshot", "args": {"name": "clean"}},
+            {"action": "fail", "args": {"message": "no luck"}},
+            on_failure={"rollback": "clean"},
+        )
+        assert (state.outcome, state.reason) == (Outcome.FAILED, "no luck; went back to clean")
+        assert sent == ["snapshot.save:clean", "snapshot.restore:clean"]
+
+    def test_one_that_fails_before_there_is_a_state_only_fails(self, tmp_path: Path) -> None:
+        sent, state = run(
+            tmp_path,
+            {"action": "fail", "args": {"message": "no luck"}},
+            {"action": "snapshot", "args": {"name": "clean"}},
+            on_failure={"rollback": "clean"},
+        )
+        assert (state.outcome, sent) == (Outcome.FAILED, [])
+        assert "no saved state 'clean'" in state.reason
+
+
+class TestHolding:
+    def test_the_machine_stands_still_while_it_is_asked_about(self, tmp_path: Path) -> None:
+        sent, state = run(
+            tmp_path,
+            {"action": "exec", "args": {"command": "false"}},
+            hold="freeze",
+            replies=[
+                Reply("act", steps=[{"name": "x", "action": "press_key", "args": {"key": "a"}}]),
+                Reply("abort"),
+            ],
+        )
+        assert state.outcome is Outcome.ABORTED
+        assert sent == [
+            "shell.exec:false", "freeze.on", "freeze.off", "key.down:a", "shell.exec:false", "freeze.on", "freeze.off",
+        ]  # fmt: skip
+
+    def test_a_machine_that_is_off_is_held_passively(self, tmp_path: Path) -> None:
+        step = {"wait_for": "grub_menu", "timeout": 0.2, "action": "press_key", "args": {"key": "a"}}
+        sent, state = run(tmp_path, step, played=script(), hold="freeze")
+        assert (sent, state.stage, "can't be frozen" in state.stillness_error) == ([], Stage.HELD, True)
+
+    def test_what_a_step_froze_stays_frozen(self, tmp_path: Path) -> None:
+        sent, state = run(
+            tmp_path,
+            {"action": "freeze"},
+            {"action": "rollback", "args": {"name": "x"}, "destructive": True, "precondition": "grub_menu"},
+            hold="freeze",
+            replies=[Reply("abort")],
+        )
+        assert (state.outcome, sent) == (Outcome.ABORTED, ["freeze.on"])
+
+
+def test_a_run_may_begin_further_on(tmp_path: Path) -> None:
+    async def play() -> tuple[list[str], RunState]:
+        async with lab(tmp_path, machine(entries=(Entry(frame=text(SHELL)),))) as it:
+            steps = [
+                {"name": "off", "action": "hard_off", "destructive": True},
+                {"name": "key", "action": "press_key", "args": {"key": "b"}},
+            ]
+            begun = await it.session.begin({"name": "x", "steps": steps}, start_at="key")
+            state = await begun.drive()
+            return it.sent(), state
+
+    sent, state = asyncio.run(play())
+    assert (state.outcome, sent) == (Outcome.SUCCEEDED, ["key.down:b"])
