@@ -202,11 +202,13 @@ def test_it_is_a_schema_of_that_draft() -> None:
     assert SCHEMA["$schema"].endswith("2020-12/schema")
 
 
+@pytest.mark.timeout(900)
 @given(playbooks())
 def test_what_is_made_from_the_schema_loads(data: dict[str, Any]) -> None:
     agree(data)
 
 
+@pytest.mark.timeout(900)
 @given(spoilt())
 def test_what_is_spoilt_is_refused_by_both_or_by_none(data: Any) -> None:
     agree(data)
