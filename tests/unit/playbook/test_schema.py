@@ -18,7 +18,7 @@ from tests.played import PLAYBOOK as PLAYED
 from reflexarc.demo.machine import PLAYBOOKS
 from reflexarc.errors import PlaybookError
 from reflexarc.machine.keys import KEYS, chord, spellings
-from reflexarc.machine.policy import chord_operation
+from reflexarc.machine.policy import chord_operation, is_destructive
 from reflexarc.playbook import format as tables
 from reflexarc.playbook.actions import ACTIONS
 from reflexarc.playbook.document import parse
@@ -211,11 +211,13 @@ def test_it_is_a_schema_of_that_draft() -> None:
     assert SCHEMA["$schema"].endswith("2020-12/schema")
 
 
+@pytest.mark.timeout(900)
 @given(playbooks())
 def test_what_is_made_from_the_schema_loads(data: dict[str, Any]) -> None:
     agree(data)
 
 
+@pytest.mark.timeout(900)
 @given(spoilt())
 def test_what_is_spoilt_is_refused_by_both_or_by_none(data: Any) -> None:
     agree(data)
@@ -304,4 +306,6 @@ def test_a_chord_is_a_power_operation_where_the_pattern_fits(parts: list[str]) -
     except Exception as error:  # noqa: BLE001
         assert "twice" in str(error)  # noqa: PT017
         return
-    assert (re.search(power_pattern(), written) is not None) == (chord_operation(keys) is not None)
+    operation = chord_operation(keys)
+    destructive = operation is not None and is_destructive(operation)
+    assert (re.search(power_pattern(), written) is not None) == destructive

@@ -5,7 +5,7 @@ An operation that is not listed is refused.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -93,21 +93,20 @@ class Policy:
         )
 
 
-# The keys of which one each is down, and the power operation that they cause together; the first that fits.
-# Source: Linux kernel documentation, admin-guide/sysrq (b reboots, o powers off, c crashes);
-# the BIOS and Linux console convention of Ctrl+Alt+Delete.
-POWER_CHORDS: Sequence[tuple[tuple[frozenset[str], ...], str]] = (
-    ((frozenset({"power", "sleep"}),), "power.shutdown"),
-    ((frozenset({"ctrl"}), frozenset({"alt"}), frozenset({"delete", "kp_dot"})), "power.reset"),
-    ((frozenset({"alt"}), frozenset({"sysrq", "print"}), frozenset({"b", "c"})), "power.reset"),
-    ((frozenset({"alt"}), frozenset({"sysrq", "print"}), frozenset({"o"})), "power.off"),
-)
-
-
 def chord_operation(down: Collection[str]) -> str | None:
-    """Return the power operation that keys held down together cause, None where it is plain input."""
+    """Return the power operation that keys held down together cause, None where it is plain input.
+
+    Source: Linux kernel documentation, admin-guide/sysrq (b reboots, o powers off, c crashes);
+    the BIOS and Linux console convention of Ctrl+Alt+Delete.
+    """
     keys = {key.removesuffix("_r") for key in down}
-    for parts, operation in POWER_CHORDS:
-        if all(part & keys for part in parts):
-            return operation
+    if "power" in keys or "sleep" in keys:
+        return "power.shutdown"
+    if {"ctrl", "alt", "delete"} <= keys or {"ctrl", "alt", "kp_dot"} <= keys:
+        return "power.reset"
+    if "alt" in keys and keys & {"sysrq", "print"}:
+        if keys & {"b", "c"}:
+            return "power.reset"
+        if "o" in keys:
+            return "power.off"
     return None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from functools import cache
+from itertools import combinations
 
-from reflexarc.machine.keys import spellings
-from reflexarc.machine.policy import POWER_CHORDS
+from reflexarc.machine.keys import MODIFIERS, spellings
+from reflexarc.machine.policy import chord_operation, is_destructive
 
 # At the very end; `$` alone is before a last line break in Python, too.
 END = r"$(?!\n)"
+_TWINS = {key for key in MODIFIERS if key.endswith("_r")}
 
 
 @cache
@@ -27,14 +29,31 @@ def chord_pattern() -> str:
 
 @cache
 def power_pattern() -> str:
-    """Matches those keys and chords that are a power operation."""
-    return "|".join(f"^{''.join(_has(part) for part in parts)}" for parts, _ in POWER_CHORDS)
+    """Matches those keys and chords that are a destructive operation."""
+    return "|".join(f"^{''.join(map(_has, sorted(keys)))}" for keys in sorted(_power_chords(), key=sorted))
 
 
-def _has(part: Collection[str]) -> str:
-    """A look-ahead for a chord with one of these keys, the right twin of a modifier included."""
-    keys = {key for key in spellings() if key.removesuffix("_r") in part}
-    return rf"(?=(?:[\s\S]*\+)?{_one_of(keys)}(?:\+|{END}))"
+def _power_chords() -> set[frozenset[str]]:
+    """The least sets of keys, right twins left out, that are a destructive operation when they are down together."""
+    held = frozenset({"ctrl", "alt", "shift", "meta", "sysrq", "print"})
+    keys = held | {key for key in spellings() if _is_destructive({*held, key})}
+    found: set[frozenset[str]] = set()
+    for size in (1, 2, 3):
+        for some in map(frozenset, combinations(keys - _TWINS, size)):
+            if _is_destructive(some) and not any(less <= some for less in found):
+                found.add(some)
+    return found
+
+
+def _is_destructive(keys: Collection[str]) -> bool:
+    operation = chord_operation(keys)
+    return operation is not None and is_destructive(operation)
+
+
+def _has(key: str) -> str:
+    """A look-ahead for a chord that has the key or its right twin."""
+    twins = {key, f"{key}_r"} & set(spellings())
+    return rf"(?=(?:[\s\S]*\+)?{_one_of(twins)}(?:\+|{END}))"
 
 
 def _one_of(keys: Collection[str]) -> str:
