@@ -104,9 +104,10 @@ def acceleration(accel: str = "auto") -> Finding:
 
 
 def _kvm_fix() -> str:
-    if sys.platform != "linux":
-        return "KVM is Linux's alone"
-    return "switch virtualisation on in the host's firmware, load kvm_intel or kvm_amd, join the group kvm"
+    on_linux = (
+        "switch virtualisation on in the host's firmware, load kvm_intel or kvm_amd, join the group kvm"
+    )
+    return on_linux if sys.platform == "linux" else "KVM is Linux's alone"
 
 
 def _tool(name: str, package: Package) -> Finding:
