@@ -124,6 +124,12 @@ def test_a_result_never_gets_into_a_command(step: dict[str, object]) -> None:
         load({"wait_for": "grub_menu", "register": "got"}, step)
 
 
+def test_a_result_never_gets_into_what_a_grant_binds() -> None:
+    mount = {"action": "mount_iso", "args": {"source": "{{ got.match }}"}, "destructive": True}
+    with pytest.raises(PlaybookError, match="a grant can't bind"):
+        load({"wait_for": "grub_menu", "register": "got"}, mount)
+
+
 def test_a_result_gets_into_env_and_argv_and_a_variable_into_a_command() -> None:
     book = load(
         {"wait_for": "grub_menu", "register": "got"},

@@ -112,6 +112,7 @@ class Machine:
         variables: Mapping[str, object] | None = None,
         secret_references: Mapping[str, str] | None = None,
         grant: Sequence[str] = (),
+        start_at: str | int = 0,
         answer: Callable[[Escalation], Reply] | None = None,
     ) -> RunState:
         """Run a playbook to its end, or to a hold where there is no `answer`; see `Session.begin`."""
@@ -122,7 +123,11 @@ class Machine:
 
         async def drive() -> RunState:
             run = await self._session.begin(
-                playbook, variables=variables, secret_references=secret_references, grant=grant
+                playbook,
+                variables=variables,
+                secret_references=secret_references,
+                grant=grant,
+                start_at=start_at,
             )
             reply: Callable[[Escalation], Awaitable[Reply]] | None = answered if answer else None
             try:

@@ -219,6 +219,9 @@ class _Teller:
         if advanced and not isinstance(event, Replied):
             inapplicable = isinstance(event, Observed) and not before.applies
             story.verdict = Verdict.SKIPPED if inapplicable and story.decided is None else Verdict.PASSED
+        if before.failing is not None and after.outcome is not None:
+            went_back = isinstance(event, Acted) and event.delivery == "delivered"
+            story.verdict = Verdict.PASSED if went_back else Verdict.FAILED
         if after.outcome is None:
             self._entered(after)
         elif after.outcome is Outcome.FAILED and before.outcome is None:

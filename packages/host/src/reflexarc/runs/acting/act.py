@@ -53,21 +53,22 @@ class Act:
 
     def text(self, name: str) -> str:
         """An argument with its names looked up; raises PlaybookError where one has no value or may not stand there."""
-        template = str(self.args.get(name) or "")
-        if self._is_trusted(name):
-            self._refuse_results(name, template)
-        return self.rendered(template)
+        return self._looked_up(name, str(self.args.get(name) or ""))
 
     def texts(self, name: str) -> tuple[str, ...]:
         """An argument that is a list of texts."""
         items = self.args.get(name)
-        return tuple(self.rendered(str(item)) for item in items) if isinstance(items, list | tuple) else ()
+        return (
+            tuple(self._looked_up(name, str(item)) for item in items)
+            if isinstance(items, list | tuple)
+            else ()
+        )
 
     def mapping(self, name: str) -> dict[str, str]:
         """An argument that maps names to texts."""
         items = self.args.get(name)
         pairs = items.items() if isinstance(items, Mapping) else ()
-        return {str(key): self.rendered(str(text)) for key, text in pairs}
+        return {str(key): self._looked_up(name, str(text)) for key, text in pairs}
 
     def rendered(self, template: str, *, shown: bool = False) -> str:
         """Look up variables, results and secrets; where the text is to be shown, secrets are masked."""
@@ -86,15 +87,12 @@ class Act:
         """Tell whether a text looks up something that came from the machine."""
         return bool(self.roots(template) & set(self.state.registered))
 
-    def _is_trusted(self, name: str) -> bool:
-        spec = self.state.step.spec
-        return spec is not None and name in spec.arguments and spec.arguments[name].trusted
-
-    def _refuse_results(self, name: str, template: str) -> None:
-        if self.holds_results(template):
-            raise PlaybookError(
-                f"{name} looks up a value that came from the machine, and is run as it is; nothing was sent"
-            )
+    def _looked_up(self, name: str, template: str) -> str:
+        step = self.state.step
+        trusted = step.spec is not None and name in step.spec.arguments and step.spec.arguments[name].trusted
+        if (trusted or step.authorisation is not None) and self.holds_results(template):
+            raise PlaybookError(f"{name} looks up a value that came from the machine; nothing was sent")
+        return self.rendered(template)
 
 
 def has_controls(text: str) -> bool:
