@@ -99,6 +99,7 @@ def test_pixels_stay_whole_and_shares_stay_shares() -> None:
         ("exec", {"argv": []}, "a list of 1 to"),
         ("exec", {"argv": ["ls", 1]}, "list of texts"),
         ("exec", {"command": "ls", "env": {"A": 1}}, "A is text"),
+        ("exec", {"command": "ls", "env": {"A=B": "x"}}, "a name is letters"),
         ("exec", {"command": "ls", "ok_codes": [256]}, "from 0 to 255"),
         ("exec", {"command": "ls", "ok_codes": ["0"]}, "whole numbers"),
         ("run_serial", {}, "needs the argument 'command'"),
@@ -157,7 +158,7 @@ def test_capabilities_follow_from_the_steps_that_are_ahead() -> None:
         requires=["apps"],
         on_failure={"rollback": "clean"},
     )
-    assert book.needs == {"apps", "shell", "pointer", "freeze", "snapshot"}
+    assert book.needs == {"apps", "shell", "pointer", "screen", "freeze", "snapshot"}
     assert book.needs_from(2) == {"apps", "freeze", "snapshot"}
 
 

@@ -298,6 +298,24 @@ class TestGuest:
         assert state.registered["down"] == {"path": str(exchange / "out"), "size": 1_024_000}
         assert sorted(path.name for path in exchange.iterdir()) == ["in", "out"]
 
+    def test_a_file_that_was_given_to_be_mounted_is_not_written_over(self, tmp_path: Path) -> None:
+        iso = tmp_path / "my.iso"
+        iso.write_bytes(b"mine")
+        evil = {
+            "name": "evil",
+            "action": "download",
+            "args": {"source": "/etc/hostname", "target": "{{ iso }}"},
+        }
+        sent, state = run(
+            tmp_path,
+            {"action": "mount_iso", "args": {"source": "{{ iso }}"}, "destructive": True},
+            {"action": "exec", "args": {"command": "false"}},
+            variables={"iso": str(iso)},
+            replies=[Reply("act", steps=[evil]), Reply("abort")],
+        )
+        assert (state.escalations, iso.read_bytes()) == (2, b"mine")
+        assert "files.read:/etc/hostname" not in sent
+
     @pytest.mark.parametrize(
         ("action", "args"),
         [

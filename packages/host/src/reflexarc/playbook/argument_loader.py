@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from reflexarc.errors import PlaybookError
@@ -122,6 +123,8 @@ def _mapping(given: Fields, name: str) -> dict[str, str]:
     if not isinstance(value, Mapping) or len(value) > MAX_ITEMS:
         raise given.error(name, f"{name} is a mapping of names to texts, not {spell(value)}")
     for key, text in value.items():
+        if not re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
+            raise given.error(name, f"{name}: a name is letters, digits and _, not {key[:80]!r}")
         if not isinstance(text, str):
             raise given.error(name, f"{name}: {key} is text, not {spell(text)}; quote it")
     return dict(value)

@@ -26,7 +26,8 @@ class Started:
 
     secrets: name -> reference (`env:NAME`, `prompt`, `file`); the values are never here. drivers: what the
     machine is reached by, for statistics only. grant: operations that a person, `by`, authorised with it. start_at:
-    index of the step to begin with. typed: variables whose values a person gave.
+    index of the step to begin with. typed: `OPERATION NAME` for each variable that a person gave for a file of this
+    host, and the operation that it was given for.
     """
 
     at: float

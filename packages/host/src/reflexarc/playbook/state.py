@@ -94,7 +94,7 @@ class RunState:
     lingering: the phase an act was sent in, until another one was recognised.
     applies: the step's `when` was found to hold. evidence: what verified the precondition of the act.
     requested: inline steps that their reply asked for. found: what the step's wait registers.
-    grants: remaining uses by grant key. typed: variables whose values a person gave. stillness: of the machine, for
+    grants: remaining uses by grant key. typed: as in the event `Started`. stillness: of the machine, for
     a hold; stillness_error: why it is passive. failing: index of the step at which the run failed, while it goes
     back to a saved state before it ends.
     """

@@ -76,8 +76,9 @@ class Act:
         return render(template, {**self.state.scope, **secrets})
 
     def typed(self, name: str) -> bool:
-        """Tell whether an argument is wholly the value of a variable that a person gave."""
-        return sole_name(str(self.args.get(name) or "")) in self.state.typed
+        """Tell whether an argument is wholly what a person gave for just this: a file for this operation."""
+        wholly = sole_name(str(self.args.get(name) or ""))
+        return f"{self.state.step.operation} {wholly}" in self.state.typed
 
     def roots(self, template: str) -> set[str]:
         """The variables, results and secrets that a text looks up."""
