@@ -77,6 +77,12 @@ def test_pixels_stay_whole_and_shares_stay_shares() -> None:
     assert {k: one("click", x=1, y=0.5).args[k] for k in ("x", "y")} == {"x": 1, "y": 0.5}
     share = one("click", x=1.0, y=1).args["x"]
     assert (share, type(share)) == (1.0, float)
+    pixels = one("click", x=7.0, y=1).args["x"]
+    assert (pixels, type(pixels)) == (7, int)
+
+
+def test_one_status_may_stand_alone() -> None:
+    assert one("exec", command="ls", ok_codes=3).args["ok_codes"] == (3,)
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ def load_arguments(
     fields: Fields, action: Action | None, conditions: ConditionLoader
 ) -> tuple[dict[str, object], dict[str, Condition]]:
     """The arguments of a step's action and, apart from them, those that are conditions; raises PlaybookError."""
-    raw = fields.get("args") or {}
+    raw = {} if fields.get("args") is None else fields.get("args")
     if action is None:
-        if raw:
+        if raw != {}:
             raise fields.error("args", "args stand beside an action, and this step has none")
         return {}, {}
     known = action.arguments
@@ -87,11 +87,19 @@ def _most(argument: Argument) -> float:
 def _coordinate(given: Fields, name: str) -> int | float:
     """Whole pixels as an integer, a share of the screen as a float."""
     value = given.get(name)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_COORDINATE:
-        return value
     if isinstance(value, float) and 0 <= value <= 1:
         return value
+    pixels = _whole(value)
+    if pixels is not None and 0 <= pixels < MAX_COORDINATE:
+        return pixels
     raise given.error(name, f"{name} is a whole number of pixels, or a share of the screen from 0.0 to 1.0")
+
+
+def _whole(value: object) -> int | None:
+    """A whole number, however it is written; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+        return None
+    return int(value)
 
 
 def _items(given: Fields, name: str) -> list[object]:
@@ -103,12 +111,13 @@ def _items(given: Fields, name: str) -> list[object]:
 
 def _integers(given: Fields, name: str, argument: Argument) -> Iterator[int]:
     value = given.get(name)
-    for item in [value] if isinstance(value, int) else _items(given, name):
-        if not isinstance(item, int) or isinstance(item, bool):
+    for item in _items(given, name) if isinstance(value, list) else [value]:
+        number = _whole(item)
+        if number is None:
             raise given.error(name, f"{name} are whole numbers, not {spell(item)}")
-        if not (argument.minimum or 0) <= item <= _most(argument):
+        if not (argument.minimum or 0) <= number <= _most(argument):
             raise given.error(name, f"{name} are from {argument.minimum or 0:g} to {_most(argument):g}")
-        yield item
+        yield number
 
 
 def _texts(given: Fields, name: str) -> Iterator[str]:
@@ -132,12 +141,10 @@ def _mapping(given: Fields, name: str) -> dict[str, str]:
 
 def _text(given: Fields, name: str, argument: Argument) -> str:
     value = given.get(name)
-    if isinstance(value, Mapping | list):
-        raise given.error(name, f"{name} is text, not {spell(value)}")
     if not isinstance(value, str):
-        if argument.type not in ("key", "string") or isinstance(value, bool | float):
-            raise given.error(name, f"{name} is text, not {spell(value)}; quote it")
-        value = str(value)
+        # YAML reads 0123 as 83: what is typed has to be what is written.
+        hint = "" if isinstance(value, Mapping | list) else "; quote it"
+        raise given.error(name, f"{name} is text, not {spell(value)}{hint}")
     if argument.choices and value not in argument.choices:
         raise given.error(name, unknown(name, value, argument.choices))
     if argument.type in ("key", "chord"):
