@@ -22,6 +22,7 @@ from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import open_session
 from reflexarc.inventory.places import phase_folders
+from reflexarc.machine.hostpaths import settled
 from reflexarc.machine.policy import covers
 from reflexarc.playbook import grants
 from reflexarc.playbook.loader import load_file
@@ -175,7 +176,9 @@ async def _run(entry: Entry, playbook: Playbook, wish: Wish, *, label: str) -> i
 def _asked_grant(playbook: Playbook, wish: Wish, machine: str) -> tuple[str, ...]:
     """Ask the person to authorise the destructive steps that the playbook asks for."""
     start_at = playbook.start_index(wish.start_at)
-    asked = grants.requests(playbook, wish.variables, start_at=start_at)
+    files = playbook.host_variables
+    given = {name: settled(value) if name in files else value for name, value in wish.variables.items()}
+    asked = grants.requests(playbook, given, start_at=start_at)
     wanted = [r for r in asked if covers(playbook.authorize, r.operation)]
     if not wanted:
         return ()

@@ -220,8 +220,9 @@ class Session:
             references.setdefault(name, "given by the caller")
         given = _variables(playbook, variables or {}, values)
         typed = [] if self.machine.guard.agent else _typed(playbook, variables or {})
-        for name, _ in typed:
+        for name, operation in typed:
             given[name] = settled(str(given[name]))
+            self.host.check(operation, str(given[name]))
         index = playbook.start_index(start_at)
         self.lock.acquire()
         try:
