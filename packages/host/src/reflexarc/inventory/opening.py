@@ -15,7 +15,7 @@ from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.driver import open_driver as open_qemu
 from reflexarc.drivers.replay.config import ReplayConfig
 from reflexarc.drivers.replay.driver import open_driver as open_replay
-from reflexarc.errors import ConfigError, ConnectError, JournalError, MachineError
+from reflexarc.errors import ConfigError, ConnectError, JournalError, MachineError, RunError
 from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.places import phase_folders, places
@@ -213,7 +213,11 @@ async def open_session(
         _own(entry, mark)
 
     def at_begin(run_id: str) -> None:
-        inventory_note(run_id).write_text(str(entry.source))
+        note = inventory_note(run_id)
+        try:
+            note.write_text(str(entry.source))
+        except OSError as error:
+            raise JournalError(f"can't write the run's folder: {error.strerror}", path=note) from error
         # A VM that was launched for a session goes over to the run; one that was started by itself doesn't.
         if (_mark(entry) or "").startswith(_SESSION):
             _own(entry, run_id)
@@ -241,7 +245,7 @@ async def open_session(
                 try:
                     yield session
                 finally:
-                    with suppress(MachineError):
+                    with suppress(MachineError, RunError):
                         await machine.release_keys()
     finally:
         lock.release()

@@ -31,6 +31,7 @@ class Guard:
     granted: operation or class names that a person granted for direct calls (the API and single commands).
     Runs grant nothing here: they hand in one `Permit` for each destructive act.
     before_sending: called with every operation that sends something, once it is allowed; takes the lock.
+    fence: called before anything is sent; raises where whatever held the machine has lost it to another process.
     sends: how many operations were let through that send something.
     """
 
@@ -41,6 +42,7 @@ class Guard:
     dry_run: bool = False
     audit: Audit | None = None
     before_sending: Callable[[str], None] | None = None
+    fence: Callable[[], None] | None = None
     clock: Callable[[], float] = time.monotonic
     sends: int = 0
     _permits: list[Permit] = field(default_factory=list)
@@ -66,10 +68,16 @@ class Guard:
             self._log(operation, details, allowed=False, why=refusal.rule)
             raise
         if not operation.startswith("observe."):
+            self.require_own()
             if self.before_sending is not None:
                 self.before_sending(operation)
             self.sends += 1
         self._log(operation, details, allowed=True, why=why)
+
+    def require_own(self) -> None:
+        """Raise what the fence raises; asked again between the keys of a long text."""
+        if self.fence is not None:
+            self.fence()
 
     def _decide(self, operation: str) -> str:
         self.policy.check(operation, agent=self.agent, machine=self.machine)

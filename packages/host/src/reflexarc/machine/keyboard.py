@@ -121,6 +121,7 @@ class GuardedKeyboard:
             self._guard.check(operation, **details)
 
     async def _deliver(self, events: Sequence[KeyEvent]) -> None:
+        self._guard.require_own()
         if self._fresh:
             await self._let_go_of_others()
         for event in events:

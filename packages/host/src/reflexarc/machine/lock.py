@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from reflexarc.errors import ConfigError, MachineBusyError
@@ -43,8 +44,10 @@ class MachineLock:
                     machine=self._machine,
                     operation="lock",
                 ) from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{self._holder} (process {os.getpid()})".encode()[:MAX_HOLDER], 0)
+        with suppress(OSError):
+            # On a full disk the lock holds all the same; it only can't say who has it.
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{self._holder} (process {os.getpid()})".encode()[:MAX_HOLDER], 0)
         self._fd = fd
         return True
 

@@ -104,7 +104,7 @@ def start(event: Started) -> RunState:
         max_escalations=event.max_escalations,
         place=event.place,
     )
-    return stepping.enter(state, 0, event.at)
+    return stepping.enter(stepping.granted(state, event.grant), 0, event.at)
 
 
 def fold(events: Iterable[Event]) -> RunState:
@@ -160,7 +160,7 @@ def _ordered(state: RunState, event: _Order) -> RunState:
         case Resumed():
             return _resumed(state, event.at)
         case Doubted():
-            return stepping.escalate(state, Reason.INTERRUPTED, event.at, None, detail=event.detail)
+            return _doubted(state, event)
         case Shown():
             return _shown(state, event)
         case Replied():
@@ -236,24 +236,45 @@ def _expectation_over(state: RunState, event: Observed) -> RunState:
 
 
 def _verified(state: RunState, event: Verified) -> RunState:
+    seen, fresh = event.observation, _is_fresh(state, event)
+    if state.stage is Stage.ACTING and state.step.authorisation is not None:
+        # The last look, after the intent was written: where it still holds, nothing is new.
+        if fresh and _precondition_holds(state, event):
+            return state
+        return _mismatched(_given_back(state), event, "what it was decided on has changed; nothing was sent")
     if state.stage is not Stage.VERIFYING:
         return state
-    seen, condition = event.observation, state.step.must_hold
-    fresh = seen.at >= state.since and event.at - seen.at <= EVIDENCE_MAX_AGE
-    if condition is None:
-        ok = not state.input_sent and not waiting.is_alarm(state, seen.phase)
-        detail = "a step without precondition fires only before any input was sent, with no alarm showing"
-    else:
-        verdict = evaluate(condition, waiting.sight(state, seen, event.at, strict=True))
-        ok = verdict.holds and verdict.evidential
-        detail = "the precondition does not hold on fresh evidence"
     if not fresh and event.at - state.since < VERIFY_TIMEOUT:
         return state
     if not fresh:
-        ok, detail = False, f"no fresh reading could be had within {VERIFY_TIMEOUT:g} s"
-    if not ok:
-        return stepping.escalate(state, Reason.PRECONDITION_MISMATCH, event.at, seen, detail=detail)
+        return _mismatched(state, event, f"no fresh reading could be had within {VERIFY_TIMEOUT:g} s")
+    if not _precondition_holds(state, event):
+        unverified = "a step without precondition fires only before any input was sent, with no alarm showing"
+        held = "the precondition does not hold on fresh evidence"
+        return _mismatched(state, event, unverified if state.step.must_hold is None else held)
     return replace(state, stage=Stage.FIRING, evidence=seen, since=event.at)
+
+
+def _is_fresh(state: RunState, event: Verified) -> bool:
+    return event.observation.at >= state.since and event.at - event.observation.at <= EVIDENCE_MAX_AGE
+
+
+def _precondition_holds(state: RunState, event: Verified) -> bool:
+    condition = state.step.must_hold
+    if condition is None:
+        return not state.input_sent and not waiting.is_alarm(state, event.observation.phase)
+    verdict = evaluate(condition, waiting.sight(state, event.observation, event.at, strict=True))
+    return verdict.holds and verdict.evidential
+
+
+def _mismatched(state: RunState, event: Verified, detail: str) -> RunState:
+    return stepping.escalate(state, Reason.PRECONDITION_MISMATCH, event.at, event.observation, detail=detail)
+
+
+def _given_back(state: RunState) -> RunState:
+    """The grant of an act that was not sent can be used again."""
+    key = grants.key_of(state.step, state.machine, state.variables)
+    return replace(state, grants={**state.grants, key: state.grants.get(key, 0) + 1})
 
 
 def _intended(state: RunState, event: Intended) -> RunState:
@@ -327,7 +348,9 @@ def _resumed(state: RunState, at: float) -> RunState:
     """Another process takes over: its clock may be another, so waits begin again and old evidence is void."""
     history = tuple(replace(visit, at=min(visit.at, at)) for visit in state.history)
     held = replace(state.escalation, at=min(state.escalation.at, at)) if state.escalation else None
-    state = replace(state, history=history, escalation=held, sent_at=at, matching_since=None, alarm=None)
+    state = replace(
+        state, history=history, escalation=held, sent_at=at, matching_since=None, alarm=None, taken_up=True
+    )
     if state.stage is Stage.HELD:
         return state
     state = replace(state, since=at, evidence=None)
@@ -338,6 +361,12 @@ def _resumed(state: RunState, at: float) -> RunState:
     if state.stage is Stage.FIRING and state.step.authorisation is not None:
         return replace(state, stage=Stage.VERIFYING)
     return state
+
+
+def _doubted(state: RunState, event: Doubted) -> RunState:
+    """What is granted may have been used up by acts that the journal no longer tells of."""
+    state = replace(state, grants={})
+    return stepping.escalate(state, Reason.INTERRUPTED, event.at, None, detail=event.detail)
 
 
 def _shown(state: RunState, event: Shown) -> RunState:

@@ -81,6 +81,7 @@ class RunState:
 
     since: when the stage began. sent_at: evidence from before doesn't count. must_change: the screen has to
     change after `sent_at` before the awaited condition counts. seen: what the last step matched on.
+    taken_up: another process sent last; whether the screen changed since is told by comparing it with `seen`.
     lingering: the phase an act was sent in, until another one was recognised.
     applies: the step's `when` was found to hold. evidence: what verified the precondition of the act.
     requested: inline steps that their reply asked for. found: what the step's wait registers.
@@ -107,6 +108,7 @@ class RunState:
     acted: bool = False
     lingering: str | None = None
     must_change: bool = False
+    taken_up: bool = False
     seen: Observation | None = None
     evidence: Observation | None = None
     attempts: int = 0

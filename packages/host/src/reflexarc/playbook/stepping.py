@@ -89,7 +89,7 @@ def sent(state: RunState, at: float) -> RunState:
     if spec is None or not spec.sends_input:
         return state
     lingering = state.phase or None
-    return replace(state, sent_at=at, input_sent=True, acted=True, lingering=lingering)
+    return replace(state, sent_at=at, input_sent=True, acted=True, lingering=lingering, taken_up=False)
 
 
 def after_act(state: RunState, at: float) -> RunState:

@@ -41,12 +41,25 @@ def match(
     if condition is None:
         return state, None
     verdict = evaluate(condition, sight(state, seen, now))
-    if not verdict.holds or (state.must_change and seen.changed_at <= state.sent_at):
+    if not verdict.holds or (state.must_change and not _has_changed(state, seen)):
         return (replace(state, matching_since=None) if state.matching_since is not None else state), None
     began = now if state.matching_since is None else state.matching_since
     if now >= began + hold_for(state, verdict) and (verdict.complete or _is_drawn(state, seen, began, now)):
         return state, verdict
     return (replace(state, matching_since=began) if state.matching_since is None else state), None
+
+
+def _has_changed(state: RunState, seen: Observation) -> bool:
+    """Tell whether the screen has changed since the last act."""
+    if seen.changed_at > state.sent_at:
+        return True
+    return state.taken_up and state.seen is not None and _shown(seen) != _shown(state.seen)
+
+
+def _shown(seen: Observation) -> tuple[object, ...]:
+    """What is compared of two screens; the cursor blinks."""
+    screen = seen.screen
+    return seen.phase, screen and screen.lines, screen and screen.highlighted
 
 
 def _is_drawn(state: RunState, seen: Observation, began: float, now: float) -> bool:

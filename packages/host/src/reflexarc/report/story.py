@@ -171,6 +171,8 @@ class _Teller:
     def story(self, *, owned: bool) -> Story:
         first = self._record.walls[0]
         self._entered(self._state)
+        if isinstance(started := self._record.events[0], Started) and started.grant:
+            self._tell(f"granted {', '.join(started.grant)} by {started.by}")
         for event, wall in zip(self._record.events[1:], self._record.walls[1:], strict=True):
             earlier, self._now = self._now, max(self._now, wall - first)
             if not isinstance(event, Resumed):

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,6 +147,14 @@ class Journal:
             row = self._db.execute("SELECT COUNT(*) FROM events WHERE run_id = ?", (run_id,)).fetchone()
         return int(row[0])
 
+    def has(self, run_id: str, number: int) -> bool:
+        """Tell whether the run has that event."""
+        with self._translated():
+            where = "WHERE run_id = ? AND number = ?"
+            return bool(
+                self._db.execute(f"SELECT COUNT(*) FROM events {where}", (run_id, number)).fetchone()[0]
+            )
+
     def set_aside(self, run_id: str, number: int) -> None:
         """Move the events from `number` on, which can't be read, out of the way; they are kept."""
         with self._translated(), self._transaction(durable=True):
@@ -201,7 +209,8 @@ class Journal:
             self._db.execute("COMMIT")
         except BaseException:
             if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+                with suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
             raise
         finally:
             if durable:
@@ -220,12 +229,20 @@ class Journal:
             ) from error
 
 
+_GO_ON = "then `reflexarc runs resume`; nothing that was written is lost"
+_REMEDIES = {
+    sqlite3.SQLITE_FULL: f"free some space, {_GO_ON}",
+    sqlite3.SQLITE_IOERR: f"check the disk, its free space and the limit on the size of files, {_GO_ON}",
+    sqlite3.SQLITE_READONLY: "make the file and its folder writable",
+    sqlite3.SQLITE_CANTOPEN: "make the file and its folder writable",
+    sqlite3.SQLITE_PERM: "make the file and its folder writable",
+    sqlite3.SQLITE_BUSY: "another process has it open for long; try again",
+    sqlite3.SQLITE_LOCKED: "another process has it open for long; try again",
+}
+
+
 def _remedy(error: sqlite3.DatabaseError) -> str:
-    text = str(error)
-    if "full" in text:
-        return "free some space, then `reflexarc runs resume`; nothing that was written is lost"
-    if "readonly" in text or "unable to open" in text:
-        return "make the file and its folder writable"
-    if "locked" in text:
-        return "another process has it open for long; try again"
-    return "the file is damaged: keep a copy, and move it away to begin a new journal"
+    # The lower byte of an extended code is the code.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    damaged = "the file is damaged: keep a copy, and move it away to begin a new journal"
+    return _REMEDIES.get(code, damaged)

@@ -66,6 +66,14 @@ class Ledger:
                     return thinner
         return event
 
+    def require_own(self) -> None:
+        """Raise RunError where another process has gone on with the run; nothing may be sent then."""
+        if self.journal.has(self.state.run_id, self._number):
+            raise RunError(
+                f"run {self.state.run_id}: another process went on with it; nothing more is sent from here",
+                run_id=self.state.run_id,
+            )
+
     def note(self, event: Event) -> None:
         """Journal an event that tells something and changes nothing."""
         self.journal.append(self._number, event, self.state)

@@ -77,8 +77,12 @@ class Runner:
         and RunError when another process went on with the run; nothing more was sent then.
         """
         self._judged = None
+        guard = self.machine.guard
+        guard.fence = self.ledger.require_own
         try:
-            return await self._go_on()
+            state = await self._go_on()
+            guard.fence = None
+            return state
         finally:
             self._gallery.finish()
             self._serial.write(self._redactor.text)
@@ -147,19 +151,27 @@ class Runner:
 
     async def _act(self) -> None:
         step = self.state.step
-        evidence = self.state.evidence
         latest = self.watcher.latest
         intended = Intended(time.monotonic(), latest.serial_end if latest is not None else 0)
         if not self._record(intended) or self.state.stage is not Stage.ACTING:
             return
-        operation = step.operation
-        if step.authorisation is not None and operation == step.authorisation and evidence is not None:
-            permit = Permit(operation, evidence.at, f"run {self.state.run_id}, step {step.name!r}")
+        if step.authorisation is None:
+            self._after(await self._performer.perform(self.state))
+        elif (seen := await self._last_look()) is not None:
+            permit = Permit(step.authorisation, seen.at, f"run {self.state.run_id}, step {step.name!r}")
             with self.machine.guard.permit(permit):
                 performed = await self._performer.perform(self.state)
-        else:
-            performed = await self._performer.perform(self.state)
-        self._after(performed)
+            self._after(performed)
+
+    async def _last_look(self) -> Observation | None:
+        """What shows once the intent is on the disk, which takes a while; None where the act no longer stands."""
+        try:
+            seen = self._redacted(await self.watcher.fresh())
+        except MachineError as error:
+            self._after(Performed("failed", f"nothing was sent: {error}"))
+            return None
+        self._record(Verified(time.monotonic(), seen))
+        return seen if self.state.stage is Stage.ACTING else None
 
     def _after(self, performed: Performed) -> None:
         self._record(

@@ -26,7 +26,7 @@ from reflexarc.machine.machine import Machine
 from reflexarc.machine.pointer import GuardedPointer
 from reflexarc.observation import Observation, Phases
 from reflexarc.playbook import engine, stepping, waiting
-from reflexarc.playbook.events import Granted, Observed, Started, Touched
+from reflexarc.playbook.events import Observed, Started, Touched
 from reflexarc.playbook.loader import load_data, load_file, load_text
 from reflexarc.playbook.model import Playbook
 from reflexarc.playbook.state import Reason, RunState, Stage
@@ -233,13 +233,18 @@ class Session:
     ) -> Run:
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:6]}"
         event = self._started(playbook.source, time.monotonic(), run_id)
-        event = replace(event, variables=variables, secrets=references, max_escalations=max_escalations)
+        event = replace(
+            event,
+            variables=variables,
+            secrets=references,
+            max_escalations=max_escalations,
+            grant=tuple(grant),
+            by=by,
+        )
         lock = run_lock(self.runs, run_id)
         lock.acquire()
         try:
             ledger = Ledger.begin(self.journal, event)
-            if grant:
-                ledger.record(Granted(time.monotonic(), tuple(grant), by))
             self.at_begin(run_id)
         except BaseException:
             lock.release()
