@@ -214,7 +214,9 @@ def _out_of_time(state: RunState, event: Observed) -> RunState:
 def _expecting(state: RunState, event: Observed) -> RunState:
     state, matched = waiting.match(state, state.step.expect, event.observation, event.at)
     if matched is not None:
-        return stepping.enter(replace(state, seen=event.observation), state.index + 1, event.at)
+        acted = state.acted and not waiting.has_changed(state, event.observation)
+        state = replace(state, seen=event.observation, acted=acted)
+        return stepping.enter(state, state.index + 1, event.at)
     state, reason = waiting.alarmed(state, event.observation, event.at)
     if reason is not None:
         return stepping.escalate(state, reason, event.at, event.observation)
@@ -297,7 +299,7 @@ def _acted(state: RunState, event: Acted) -> RunState:
     if event.fatal:
         return stepping.end(state, Outcome.FAILED, event.error)
     if event.sent:
-        state = stepping.sent(state, event.at)
+        state = stepping.sent(state, event.at if event.pressed_at is None else event.pressed_at)
     if event.delivery == "failed":
         return stepping.escalate(state, Reason.ACTION_FAILED, event.at, state.seen, detail=event.error)
     if event.delivery == "unknown":
@@ -322,7 +324,7 @@ def _looked(state: RunState, event: Looked) -> RunState:
     if state.stage is not Stage.IN_DOUBT:
         return state
     step, seen = state.step, event.observation
-    state = stepping.sent(state, event.at)
+    state = replace(stepping.sent(state, event.at), taken_up=True)
     if step.expect is not None:
         return stepping.after_act(replace(state, attempts=step.retries), event.at)
     is_off = seen.phase == "power_off" and seen.origin == "power"

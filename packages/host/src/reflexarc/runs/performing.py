@@ -33,12 +33,13 @@ REACTION_STILL, REACTION_TIMEOUT = 0.08, 1.0
 
 @dataclass(frozen=True)
 class Performed:
-    """What became of an act; delivery, sent and fatal as in the event `Acted`."""
+    """What became of an act; the fields are as in the event `Acted`."""
 
     delivery: str = "delivered"
     error: str = ""
     sent: bool = False
     fatal: bool = False
+    pressed_at: float | None = None
     result: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -101,7 +102,7 @@ class Performer:
         times = args.get("times")
         key = str(args.get("key") or args.get("chord"))
         await self.machine.keyboard.press(key, times=times if isinstance(times, int) else 1)
-        return Performed()
+        return Performed(pressed_at=self.machine.keyboard.pressed_at)
 
     async def _press_until(self, state: RunState) -> Performed:
         """Press a key until its condition holds, looking after each press; never one press too many."""
@@ -153,7 +154,8 @@ class Performer:
         if args.get("enter"):
             await self.machine.keyboard.press("enter")
         corrected = typist.corrected if typist is not None else 0
-        return Performed(result={"corrected": corrected} if corrected else {})
+        result = {"corrected": corrected} if corrected else {}
+        return Performed(pressed_at=self.machine.keyboard.pressed_at, result=result)
 
     async def _shutdown(self, state: RunState) -> Performed:
         timeout = state.step.args.get("timeout")

@@ -181,6 +181,7 @@ class Runner:
                 error=self._redactor.text(performed.error),
                 sent=performed.sent,
                 fatal=performed.fatal,
+                pressed_at=performed.pressed_at,
                 result=self._redactor.data(performed.result),
             )
         )
