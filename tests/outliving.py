@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ import numpy as np
 
 from reflexarc.drivers.replay.driver import open_replay
 from reflexarc.drivers.replay.script import ReplayScript
+from reflexarc.errors import MachineBusyError, RunError
 from reflexarc.machine.capabilities import Capabilities, KeyEvent, PowerState
 from reflexarc.machine.frame import Frame
 from reflexarc.machine.guard import Guard
@@ -40,6 +42,7 @@ from reflexarc.sensing.watcher import Watcher
 
 PROCESSES = get_context("forkserver")
 PROCESSES.set_forkserver_preload(["tests.outliving"])
+LOST = 7
 RECOGNISERS = load_recognisers()
 
 
@@ -238,8 +241,11 @@ class Drive:
     death: Death | None = None
 
     def __call__(self) -> None:
-        """Drive until the run is held or has ended."""
-        asyncio.run(self.drive())
+        """Drive until the run is held or has ended; exit with LOST where another process has it."""
+        try:
+            asyncio.run(self.drive())
+        except (RunError, MachineBusyError):
+            sys.exit(LOST)
 
     async def drive(self) -> None:
         async with self.session() as session:
@@ -294,10 +300,14 @@ class Drive:
 
 def run(drive: Drive) -> int:
     """Drive in a process of its own and return its exit code; negative: the signal that ended it."""
-    process = PROCESSES.Process(target=drive)
-    process.start()
-    process.join()
-    code = process.exitcode
-    process.close()
-    assert code is not None
-    return code
+    return together([drive])[0]
+
+
+def together(work: Sequence[Callable[[], None]]) -> list[int]:
+    """Do each piece of work in a process of its own, all at the same time; their exit codes."""
+    processes = [PROCESSES.Process(target=one) for one in work]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    return [code for process in processes if (code := process.exitcode) is not None]
