@@ -216,9 +216,11 @@ class MortalJournal(Journal):
     death: Death | None = None
     appended = 0
 
-    def append(self, number: int, event: Event, state: RunState, *, durable: bool = False) -> None:
+    def append(
+        self, number: int, event: Event, state: RunState, *, durable: bool = False, changed: bool = True
+    ) -> None:
         self._die("before")
-        super().append(number, event, state, durable=durable)
+        super().append(number, event, state, durable=durable, changed=changed)
         self._die("after")
         self.appended += 1
 

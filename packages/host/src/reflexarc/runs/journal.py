@@ -1,7 +1,8 @@
 """The journal: every run's events, append-only, in one SQLite file; the truth about all runs.
 
 Each event has its number; two processes that append the same number to one run can't both succeed, so exactly
-one of them goes on (the fence). A row of summary a run, written with each event, makes listing cheap.
+one of them goes on (the fence). A row of summary a run, written with each event, makes listing cheap; what
+events are is loaded with the first of them.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reflexarc.errors import JournalError, RunError
-from reflexarc.playbook.events import Event
-from reflexarc.playbook.state import RunState
-from reflexarc.runs.codec import decode, encode
+
+if TYPE_CHECKING:
+    from reflexarc.playbook.events import Event
+    from reflexarc.playbook.state import RunState
 
 VERSION = 1
 _SCHEMA = """
@@ -82,6 +85,8 @@ class Journal:
             )
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
+        # Moving the log into the file waits for the disk; a run is over before that is due.
+        self._db.execute("PRAGMA wal_autocheckpoint=4000")
         if not tables:
             self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
 
@@ -89,18 +94,18 @@ class Journal:
         """Close the file."""
         self._db.close()
 
-    def append(self, number: int, event: Event, state: RunState, *, durable: bool = False) -> None:
-        """Write event `number` of a run together with the summary of the state after it.
+    def append(
+        self, number: int, event: Event, state: RunState, *, durable: bool = False, changed: bool = True
+    ) -> None:
+        """Write event `number` of a run together with the summary of the state after it, where that has changed.
 
         durable: on the disk before this returns, even if the host loses power.
         Raises RunError when the run has that event already: another process goes on with it.
         """
+        from reflexarc.runs.codec import encode
+
         kind, body = encode(event)
-        step = state.step.name
         wall = time.time()
-        outcome, reason = state.outcome or "", state.reason
-        if state.escalation is not None:
-            reason = state.escalation.reason
         with self._translated(), self._transaction(durable=durable):
             try:
                 self._db.execute(
@@ -111,18 +116,25 @@ class Journal:
                     f"run {state.run_id}: another process went on with it; see `reflexarc runs show`",
                     run_id=state.run_id,
                 ) from None
-            self._db.execute(
-                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO UPDATE SET"
-                " playbook=excluded.playbook, updated=excluded.updated, stage=excluded.stage,"
-                " step=excluded.step, outcome=excluded.outcome, reason=excluded.reason",
-                (
-                    state.run_id, state.machine, state.place, state.playbook.name, wall, wall, state.stage,
-                    step, outcome, reason,
-                ),
-            )  # fmt: skip
+            if changed:
+                self._summarise(state, wall)
+
+    def _summarise(self, state: RunState, wall: float) -> None:
+        reason = state.reason if state.escalation is None else state.escalation.reason
+        self._db.execute(
+            "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO UPDATE SET"
+            " playbook=excluded.playbook, updated=excluded.updated, stage=excluded.stage,"
+            " step=excluded.step, outcome=excluded.outcome, reason=excluded.reason",
+            (
+                state.run_id, state.machine, state.place, state.playbook.name, wall, wall, state.stage,
+                state.step.name, state.outcome or "", reason,
+            ),
+        )  # fmt: skip
 
     def read(self, run_id: str) -> Record:
         """All events of a run, up to the first that can't be read; raises RunError for an unknown run."""
+        from reflexarc.runs.codec import decode
+
         with self._translated():
             rows = self._db.execute(
                 "SELECT number, wall, kind, body FROM events WHERE run_id = ? ORDER BY number", (run_id,)

@@ -13,9 +13,8 @@ from reflexarc.playbook.fields import unknown
 from reflexarc.playbook.loader import load_data, load_steps
 from reflexarc.playbook.model import Playbook
 from reflexarc.playbook.state import RunState
+from reflexarc.playbook.words import KINDS
 from reflexarc.runs.ledger import Ledger, require_held
-
-KINDS = ("resume", "amend", "act", "abort")
 
 
 @dataclass(frozen=True)
