@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import signal
 import sys
 import threading
@@ -23,7 +24,7 @@ import numpy as np
 
 from reflexarc.drivers.replay.driver import open_replay
 from reflexarc.drivers.replay.script import ReplayScript
-from reflexarc.errors import MachineBusyError, RunError
+from reflexarc.errors import JournalError, MachineBusyError, RunError
 from reflexarc.machine.capabilities import Capabilities, KeyEvent, PowerState
 from reflexarc.machine.frame import Frame
 from reflexarc.machine.guard import Guard
@@ -42,7 +43,7 @@ from reflexarc.sensing.watcher import Watcher
 
 PROCESSES = get_context("forkserver")
 PROCESSES.set_forkserver_preload(["tests.outliving"])
-LOST = 7
+LOST, UNWRITTEN = 7, 8
 RECOGNISERS = load_recognisers()
 
 
@@ -241,11 +242,22 @@ class Drive:
     secrets: Mapping[str, str] = field(default_factory=dict)
     grant: tuple[str, ...] = ()
     death: Death | None = None
+    max_file: int | None = None
 
     def __call__(self) -> None:
-        """Drive until the run is held or has ended; exit with LOST where another process has it."""
+        """Drive until the run is held or has ended; exit with LOST where another process has it.
+
+        With a max_file no file may grow beyond so many bytes; what can't be written then stands in the file `error`,
+        and the exit code is UNWRITTEN.
+        """
         try:
+            if self.max_file is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (self.max_file, resource.RLIM_INFINITY))
             asyncio.run(self.drive())
+        except JournalError as error:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            (self.state / "error").write_text(str(error))
+            sys.exit(UNWRITTEN)
         except (RunError, MachineBusyError):
             sys.exit(LOST)
 
@@ -267,9 +279,7 @@ class Drive:
         """The machine, open as `open_session` opens one."""
         far = Far(self.socket, self._mourned())
         lent = Capabilities(power=far, screen=far, keyboard=far)
-        machine = Machine(
-            "lab", lent, Guard("lab", Policy()), keys_down=KeysDown(self.state / "keys-down")
-        )
+        machine = Machine("lab", lent, Guard("lab", Policy()), keys_down=KeysDown(self.state / "keys-down"))
         journal = MortalJournal(self.state / "runs.sqlite")
         journal.death = self.death
         lock = MachineLock(self.state / "lab.lock", "lab", "a driver")

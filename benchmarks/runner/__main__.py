@@ -88,7 +88,9 @@ async def our_steps(folder: Path) -> tuple[list[float], float]:
 def bare_inserts(folder: Path, rows: int) -> list[float]:
     """Milliseconds of one row a step, each committed as the journal commits."""
     db = sqlite3.connect(folder / "bare.sqlite", isolation_level=None)
-    db.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; CREATE TABLE e (n INTEGER, body TEXT)")
+    db.executescript(
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; CREATE TABLE e (n INTEGER, body TEXT)"
+    )
     times = []
     for number in range(rows):
         began = time.perf_counter()
@@ -114,7 +116,9 @@ def held_runs(folder: Path) -> None:
     phases = (Phase("grub_menu"), Phase("unknown"))
     steps = [{"name": "menu", "wait_for": "grub_menu", "action": "press_key", "args": {"key": "enter"}}]
     for number in range(HELD):
-        ledger = Ledger.begin(journal, Started(1.0, f"run-{number}", "lab", {"name": "p", "steps": steps}, phases))
+        ledger = Ledger.begin(
+            journal, Started(1.0, f"run-{number}", "lab", {"name": "p", "steps": steps}, phases)
+        )
         ledger.record(Lost(2.0, "gone"))
     journal.close()
 
@@ -165,12 +169,18 @@ def main() -> None:
         peers: dict[str, dict[str, float] | str] = {
             "one bare SQLite insert a step": summary(inserts),
             "DBOS, a step": "not installed" if steps is None else summary(steps),
-            "click and sqlite3 imported, the process": summary(command(folder, "-c", "import click, sqlite3")),
+            "click and sqlite3 imported, the process": summary(
+                command(folder, "-c", "import click, sqlite3")
+            ),
         }
     if steps is not None:
         figures["times faster than DBOS"] = round(statistics.median(steps) / statistics.median(times), 1)
     for name, found in {**figures, **peers}.items():
-        shown = f"{found['median_ms']:>9} ms median {found['p90_ms']:>9} ms p90" if isinstance(found, dict) else found
+        shown = (
+            f"{found['median_ms']:>9} ms median {found['p90_ms']:>9} ms p90"
+            if isinstance(found, dict)
+            else found
+        )
         print(f"{name:<42} {shown}")
     machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()[0]}
     print(json.dumps({"name": "runner", "figures": figures, "peers": peers, "machine": machine}))

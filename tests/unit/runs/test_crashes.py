@@ -121,8 +121,8 @@ def test_without_a_crash(place: Place) -> None:
     assert place.machine.operations == WHOLE
 
 
-# A run has no more events than this, and sends no more things; those that it has not are never reached.
-EVENTS, SENDS = 60, 24
+# A run sends so many things; it has fewer events than this, and one that it has not is never reached.
+EVENTS, SENDS = 60, 18
 DEATHS = [
     *(Death(where, number) for number in range(EVENTS) for where in ("before", "after")),
     *(Death("sent", number) for number in range(1, SENDS + 1)),
@@ -132,7 +132,7 @@ DEATHS = [
 def survives(place: Place, death: Death) -> None:
     """Kill the driver there and go on: the end is that of a run that was never killed."""
     code = run(replace(place.drive, death=death))
-    assert code in (-9, 0)
+    assert code == -9 or (code == 0 and death.place != "sent")
     state = place.go_on()
     assert (state.outcome, state.reason) == (Outcome.SUCCEEDED, "")
     assert state.registered["who"]["match"] == "root@lab:"  # type: ignore[index]
@@ -147,7 +147,7 @@ def survives(place: Place, death: Death) -> None:
 # One of each kind: a start, an intent that isn't written yet or is, an act that is sent and not recorded, a text.
 @pytest.mark.parametrize(
     "death",
-    [Death("after", 0), *(Death("sent", number) for number in (1, 4, 12, 21))],
+    [Death("after", 0), *(Death("sent", number) for number in (1, 4, 12, 18))],
     ids=str,
 )
 def test_a_crash(place: Place, death: Death) -> None:

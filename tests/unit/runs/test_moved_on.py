@@ -16,7 +16,11 @@ from reflexarc.playbook.state import Reason, RunState, Stage
 from reflexarc.runs.ledger import Ledger
 
 DESTRUCTIVE = ("power.reset", "power.off", "power.shutdown", "power.cycle")
-AUTHORIZED = {"authorize": {"destructive": True, "ops": ["power"]}, "defaults": {"timeout": 0.6}, "unknown_after": 0.3}
+AUTHORIZED = {
+    "authorize": {"destructive": True, "ops": ["power"]},
+    "defaults": {"timeout": 0.6},
+    "unknown_after": 0.3,
+}
 LOWER = {"text": "Debian GNU/Linux$", "highlighted": True}
 WAITED = {"name": "reset", "wait_for": "grub_menu", "action": "reset", "destructive": True}
 GUARDED = {"name": "reset", "action": "reset", "destructive": True, "precondition": LOWER}
@@ -44,7 +48,9 @@ CASES.remove(("nothing but that no alarm shows", "nothing"))
 EVENTS = 16
 
 
-def play(state: Path, steps: list[dict[str, object]], at: int, pixels: Pixels) -> tuple[list[str], RunState, int]:
+def play(
+    state: Path, steps: list[dict[str, object]], at: int, pixels: Pixels
+) -> tuple[list[str], RunState, int]:
     """Run the steps; after event `at` the machine shows something else for good."""
     reset = Reaction((Entry(0.0, menu(0)),), operation="power.reset", repeat=True)
     down = Reaction((Entry(0.0, menu(1)),), key="down")
@@ -73,7 +79,9 @@ def play(state: Path, steps: list[dict[str, object]], at: int, pixels: Pixels) -
 
 
 @pytest.mark.parametrize(("steps", "elsewhere"), CASES)
-def test_nothing_destructive_fires_on_a_screen_that_changed(tmp_path: Path, steps: str, elsewhere: str) -> None:
+def test_nothing_destructive_fires_on_a_screen_that_changed(
+    tmp_path: Path, steps: str, elsewhere: str
+) -> None:
     reached = 0
     for at in range(EVENTS):
         (tmp_path / str(at)).mkdir()

@@ -110,13 +110,17 @@ def test_no_event_is_lost_or_written_over(tmp_path: Path) -> None:
     record = Journal(path).read("run-1")
     assert record.damage is None
     counted = [event for event in record.events if isinstance(event, Counted)]
-    by_process = {process: [e.at for e in counted if process in e.reads] for e in counted for process in e.reads}
+    by_process = {
+        process: [e.at for e in counted if process in e.reads] for e in counted for process in e.reads
+    }
     assert list(by_process.values()) == [[float(n) for n in range(EACH)]] * PROCESSES_AT_ONCE
 
 
 def _reply(path: Path, kind: str) -> None:
     try:
-        record_reply(Ledger.open(Journal(path), "run-1"), Reply(kind, reason="enough"), escalation_id=1, by=kind)
+        record_reply(
+            Ledger.open(Journal(path), "run-1"), Reply(kind, reason="enough"), escalation_id=1, by=kind
+        )
     except RunError:
         sys.exit(LOST)
 

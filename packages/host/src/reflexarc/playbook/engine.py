@@ -348,11 +348,8 @@ def _lost(state: RunState, event: Lost) -> RunState:
 
 def _resumed(state: RunState, at: float) -> RunState:
     """Another process takes over: its clock may be another, so waits begin again and old evidence is void."""
-    history = tuple(replace(visit, at=min(visit.at, at)) for visit in state.history)
-    held = replace(state.escalation, at=min(state.escalation.at, at)) if state.escalation else None
-    state = replace(
-        state, history=history, escalation=held, sent_at=at, matching_since=None, alarm=None, taken_up=True
-    )
+    state = _in_time_of(state, at)
+    state = replace(state, sent_at=at, matching_since=None, alarm=None, taken_up=True)
     if state.stage is Stage.HELD:
         return state
     state = replace(state, since=at, evidence=None)
@@ -363,6 +360,20 @@ def _resumed(state: RunState, at: float) -> RunState:
     if state.stage is Stage.FIRING and state.step.authorisation is not None:
         return replace(state, stage=Stage.VERIFYING)
     return state
+
+
+def _in_time_of(state: RunState, at: float) -> RunState:
+    """The state as if its last moment were now: how long a phase showed stays true on another boot's clock."""
+    held = state.escalation
+    moments = [visit.at for visit in state.history[-1:]] + ([held.at] if held is not None else [])
+    shift = at - max(moments, default=at)
+    if held is not None:
+        held = replace(held, at=held.at + shift, history=_shifted(held.history, shift))
+    return replace(state, history=_shifted(state.history, shift), escalation=held)
+
+
+def _shifted(history: tuple[Visit, ...], shift: float) -> tuple[Visit, ...]:
+    return tuple(replace(visit, at=visit.at + shift) for visit in history)
 
 
 def _doubted(state: RunState, event: Doubted) -> RunState:

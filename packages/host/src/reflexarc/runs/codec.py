@@ -41,7 +41,7 @@ def _told(value: object) -> dict[str, object]:
     """The fields of a dataclass that are not at their defaults."""
     found = value.__dict__ if hasattr(value, "__dict__") else None
     told = {}
-    for name, default in _fields(type(value)):
+    for name, default in _fields(typing.cast("Hashable", type(value))):
         field = getattr(value, name) if found is None else found[name]
         if default is dataclasses.MISSING or field != default:
             told[name] = field

@@ -147,6 +147,8 @@ class Journal:
             try:
                 if number != expected:
                     raise ValueError(f"event {expected} is missing")
+                if not isinstance(wall, float):
+                    raise ValueError(f"its time is {wall!r}")
                 events.append(decode(kind, body))
             except ValueError as error:
                 return Record(tuple(events), tuple(walls), f"event {expected} can't be read: {error}")
@@ -162,10 +164,10 @@ class Journal:
     def has(self, run_id: str, number: int) -> bool:
         """Tell whether the run has that event."""
         with self._translated():
-            where = "WHERE run_id = ? AND number = ?"
-            return bool(
-                self._db.execute(f"SELECT COUNT(*) FROM events {where}", (run_id, number)).fetchone()[0]
-            )
+            row = self._db.execute(
+                "SELECT COUNT(*) FROM events WHERE run_id = ? AND number = ?", (run_id, number)
+            ).fetchone()
+        return bool(row[0])
 
     def set_aside(self, run_id: str, number: int) -> None:
         """Move the events from `number` on, which can't be read, out of the way; they are kept."""
@@ -198,6 +200,10 @@ class Journal:
                 " AND (NOT ?3 OR stage <> 'ended') AND (?4 IS NULL OR place = ?4) ORDER BY created DESC",
                 (machine, stage, open_only, place),
             ).fetchall()
+            if not all(
+                isinstance(cell, kind) for row in rows for cell, kind in zip(row, _CELLS, strict=True)
+            ):
+                raise sqlite3.DatabaseError("a row of it is no run")
         return [Summary(*row) for row in rows]
 
     def find(self, prefix: str) -> str:
@@ -232,8 +238,9 @@ class Journal:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.DatabaseError as error:
-            raise JournalError(f"the journal of runs: {error}; {_remedy(error)}", path=self.path) from error
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            what = "it holds what is no text" if isinstance(error, UnicodeDecodeError) else error
+            raise JournalError(f"the journal of runs: {what}; {_remedy(error)}", path=self.path) from error
         except OSError as error:
             raise JournalError(
                 f"the journal of runs: {error.strerror}; check that folder's rights and the disk",
@@ -241,6 +248,7 @@ class Journal:
             ) from error
 
 
+_CELLS = (str, str, str, str, float, float, str, str, str, str)
 _GO_ON = "then `reflexarc runs resume`; nothing that was written is lost"
 _REMEDIES = {
     sqlite3.SQLITE_FULL: f"free some space, {_GO_ON}",
@@ -253,7 +261,7 @@ _REMEDIES = {
 }
 
 
-def _remedy(error: sqlite3.DatabaseError) -> str:
+def _remedy(error: sqlite3.DatabaseError | UnicodeDecodeError) -> str:
     # The lower byte of an extended code is the code.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     damaged = "the file is damaged: keep a copy, and move it away to begin a new journal"
