@@ -44,6 +44,7 @@ class Wish:
     dry_run: bool
     interactive: bool
     start_at: str = "0"
+    max_escalations: int = 20
     secret_values: Mapping[str, str] = field(default_factory=dict)
     begun: list[str] = field(default_factory=list)
 
@@ -72,6 +73,9 @@ class Wish:
     help="Write a report of the run as one HTML page.",
 )
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write the run as JUnit XML.")
+@click.option(
+    "--max-escalations", default=20, show_default=True, type=click.IntRange(0), help="Fail after so many."
+)
 @click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
 @inventory_option
 @json_option
@@ -85,6 +89,7 @@ def run_playbook(
     start_at: str,
     report: Path | None,
     junit: Path | None,
+    max_escalations: int,
     dry_run: bool,
     inventory: Path | None,
     as_json: bool,
@@ -103,6 +108,7 @@ def run_playbook(
         grant=tuple(name for names in grant for name in names.split(",") if name),
         as_json=as_json,
         dry_run=dry_run,
+        max_escalations=max_escalations,
         interactive=is_terminal(sys.stdin) and is_terminal(sys.stdout) and not as_json,
         start_at=start_at,
     )
@@ -167,6 +173,7 @@ async def _run(entry: Entry, playbook: Playbook, wish: Wish, *, label: str) -> i
             grant=wish.grant,
             start_at=wish.start_at,
             by=person(),
+            max_escalations=wish.max_escalations,
             listener=shown,
         )
         wish.begun.append(run.id)

@@ -85,6 +85,7 @@ class Acted:
     """What became of the act: delivered, failed (the device said no, nothing happened) or unknown.
 
     sent: something was sent to the machine, whatever came of it. fatal: the step itself says that the run ends.
+    pressed_at: when the last key went down; a machine may answer a key before it is let go.
     """
 
     at: float
@@ -92,6 +93,7 @@ class Acted:
     error: str = ""
     sent: bool = True
     fatal: bool = False
+    pressed_at: float | None = None
     result: Mapping[str, object] = field(default_factory=dict)
 
 

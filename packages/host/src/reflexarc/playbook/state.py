@@ -4,56 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from reflexarc.observation import Observation, Phases
 from reflexarc.playbook.events import FrameRef
 from reflexarc.playbook.model import Playbook, Step
+from reflexarc.playbook.words import Outcome, Reason, Stage, Stillness
 
-
-class Stage(StrEnum):
-    """Where in its step a run is."""
-
-    WAITING = "waiting"
-    VERIFYING = "verifying"
-    FIRING = "firing"
-    ACTING = "acting"
-    IN_DOUBT = "in_doubt"
-    EXPECTING = "expecting"
-    HELD = "held"
-    ENDED = "ended"
-
-
-class Reason(StrEnum):
-    """Why a run is held."""
-
-    UNKNOWN_PHASE = "unknown_phase"
-    LOW_CONFIDENCE = "low_confidence"
-    PRECONDITION_MISMATCH = "precondition_mismatch"
-    TIMEOUT = "timeout"
-    NEEDS_AUTHORIZATION = "needs_authorization"
-    OFF_SCRIPT = "off_script"
-    EXPECTATION_FAILED = "expectation_failed"
-    ACTION_FAILED = "action_failed"
-    CONNECTION_LOST = "connection_lost"
-    INTERRUPTED = "interrupted"
-
-
-class Stillness(StrEnum):
-    """Whether the machine of a held run was frozen for the hold. passive: it goes on, for a reason of its own."""
-
-    NONE = ""
-    FREEZING = "freezing"
-    FROZEN = "frozen"
-    PASSIVE = "passive"
-
-
-class Outcome(StrEnum):
-    """How a run ended."""
-
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    ABORTED = "aborted"
+__all__ = ["Escalation", "Outcome", "Reason", "RunState", "Stage", "Stillness", "Visit"]
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,13 @@ from reflexarc.sensing.watcher import Watcher
 
 @dataclass(frozen=True)
 class Performed:
-    """What became of an act; delivery, sent and fatal as in the event `Acted`."""
+    """What became of an act; the fields are as in the event `Acted`."""
 
     delivery: str = "delivered"
     error: str = ""
     sent: bool = False
     fatal: bool = False
+    pressed_at: float | None = None
     result: Mapping[str, object] = field(default_factory=dict)
 
 
