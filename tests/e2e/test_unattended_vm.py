@@ -99,6 +99,7 @@ def test_the_example_installs_from_virtual_media(lab: Path, image: Path) -> None
     assert acts == ["media.mount", "power.cycle", "keyboard.press", "media.eject"]
 
 
+@pytest.mark.full
 def test_each_act_is_carried_out_and_read_back(lab: Path) -> None:
     (lab / "acts.yaml").write_text(ACTS)
     held = command(
@@ -130,3 +131,30 @@ def test_each_act_is_carried_out_and_read_back(lab: Path) -> None:
         "media.mount", "boot.set_device", "power.cycle", "pointer.move", "snapshot.save", "keyboard.press",
         "freeze.on", "freeze.off", "snapshot.restore", "keyboard.press", "freeze.on", "freeze.off", "media.eject",
     ]  # fmt: skip
+
+
+def test_a_machine_that_a_run_froze_goes_on_when_the_run_is_aborted(lab: Path) -> None:
+    steps = [
+        {"name": "in", "action": "mount_iso", "args": {"source": "installer.iso"}, "destructive": True},
+        {"name": "start", "action": "power_on"},
+        {"name": "asked", "wait_for": "grub_menu"},
+        {"name": "held", "wait_for": "login_prompt", "timeout": 0.2},
+    ]
+    book = {
+        "name": "x",
+        "hold": "freeze",
+        "authorize": {"destructive": True, "ops": ["media"]},
+        "steps": steps,
+    }
+    (lab / "held.yaml").write_text(yaml.safe_dump(book))
+    assert command(lab, "machines", "start", "lab1").returncode == 0
+    told = json.loads(
+        command(lab, "run", "held.yaml", "--machine", "lab1", "--grant", "media", "--json").stdout
+    )
+    assert (told["reason"], told["hold"]["kind"]) == ("timeout", "freeze")
+    refused = command(lab, "key", "lab1", "down")
+    assert (refused.returncode, "frozen" in refused.stderr) == (1, True)
+    assert command(lab, "runs", "abort", told["run_id"]).returncode == 0
+    assert command(lab, "key", "lab1", "down").returncode == 0
+    shown = json.loads(command(lab, "runs", "show", told["run_id"], "--json").stdout)
+    assert shown["outcome"] == "aborted"

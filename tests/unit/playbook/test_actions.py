@@ -77,6 +77,12 @@ def test_pixels_stay_whole_and_shares_stay_shares() -> None:
     assert {k: one("click", x=1, y=0.5).args[k] for k in ("x", "y")} == {"x": 1, "y": 0.5}
     share = one("click", x=1.0, y=1).args["x"]
     assert (share, type(share)) == (1.0, float)
+    pixels = one("click", x=7.0, y=1).args["x"]
+    assert (pixels, type(pixels)) == (7, int)
+
+
+def test_one_status_may_stand_alone() -> None:
+    assert one("exec", command="ls", ok_codes=3).args["ok_codes"] == (3,)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +105,7 @@ def test_pixels_stay_whole_and_shares_stay_shares() -> None:
         ("exec", {"argv": []}, "a list of 1 to"),
         ("exec", {"argv": ["ls", 1]}, "list of texts"),
         ("exec", {"command": "ls", "env": {"A": 1}}, "A is text"),
+        ("exec", {"command": "ls", "env": {"A=B": "x"}}, "a name is letters"),
         ("exec", {"command": "ls", "ok_codes": [256]}, "from 0 to 255"),
         ("exec", {"command": "ls", "ok_codes": ["0"]}, "whole numbers"),
         ("run_serial", {}, "needs the argument 'command'"),
@@ -122,6 +129,12 @@ def test_what_an_argument_must_not_be(action: str, args: dict[str, object], says
 def test_a_result_never_gets_into_a_command(step: dict[str, object]) -> None:
     with pytest.raises(PlaybookError, match="came from the machine"):
         load({"wait_for": "grub_menu", "register": "got"}, step)
+
+
+def test_a_result_never_gets_into_what_a_grant_binds() -> None:
+    mount = {"action": "mount_iso", "args": {"source": "{{ got.match }}"}, "destructive": True}
+    with pytest.raises(PlaybookError, match="a grant can't bind"):
+        load({"wait_for": "grub_menu", "register": "got"}, mount)
 
 
 def test_a_result_gets_into_env_and_argv_and_a_variable_into_a_command() -> None:
@@ -151,7 +164,7 @@ def test_capabilities_follow_from_the_steps_that_are_ahead() -> None:
         requires=["apps"],
         on_failure={"rollback": "clean"},
     )
-    assert book.needs == {"apps", "shell", "pointer", "freeze", "snapshot"}
+    assert book.needs == {"apps", "shell", "pointer", "screen", "freeze", "snapshot"}
     assert book.needs_from(2) == {"apps", "freeze", "snapshot"}
 
 

@@ -15,6 +15,8 @@ from reflexarc.playbook.conditions import evaluate
 from reflexarc.playbook.events import (
     Acted,
     Event,
+    Freezing,
+    Froze,
     Granted,
     Intended,
     Looked,
@@ -23,10 +25,11 @@ from reflexarc.playbook.events import (
     Replied,
     Resumed,
     Started,
+    Thawed,
     Touched,
     Verified,
 )
-from reflexarc.playbook.state import RunState, Stage
+from reflexarc.playbook.state import Outcome, RunState, Stage
 from reflexarc.runs.codec import decode, encode
 
 NAMES = ("power_off", "booting", "grub_menu", "login_prompt", "crash_screen", "unknown")
@@ -38,7 +41,7 @@ PHASES = (
     Phase("crash_screen", alarm=True),
     Phase("unknown"),
 )
-OPERATIONS = ("power.reset", "power.off", "power.shutdown", "keyboard.press")
+OPERATIONS = ("power.reset", "power.off", "power.shutdown", "keyboard.press", "snapshot.restore")
 
 conditions = st.recursive(
     st.sampled_from(NAMES[:5])
@@ -53,6 +56,7 @@ plain_actions: st.SearchStrategy[dict[str, object]] = st.sampled_from(
         {"action": "press_key", "args": {"key": "enter"}},
         {"action": "note", "args": {"text": "hello"}},
         {"action": "power_on"},
+        {"action": "fail", "args": {"message": "no luck"}},
     ]
 )
 destructive_actions: st.SearchStrategy[dict[str, object]] = st.sampled_from(
@@ -81,6 +85,8 @@ def playbooks(draw: st.DrawFn) -> dict[str, object]:
     return {
         "name": "any",
         "unknown_after": 2,
+        "hold": draw(st.sampled_from(["passive", "freeze"])),
+        **draw(st.sampled_from([{}, {}, {"on_failure": {"rollback": "clean"}}])),
         "authorize": {
             "destructive": draw(st.booleans()),
             "ops": list(draw(st.sets(st.sampled_from(OPERATIONS)))),
@@ -126,7 +132,13 @@ def _intended(draw: st.DrawFn, state: RunState, now: float) -> Event:
 
 
 def _acted(draw: st.DrawFn, state: RunState, now: float) -> Event:
-    return Acted(now, draw(st.sampled_from(["delivered", "delivered", "failed", "unknown"])))
+    delivery = draw(st.sampled_from(["delivered", "delivered", "failed", "unknown"]))
+    return Acted(now, delivery, fatal=state.step.action == "fail")
+
+
+def _stilled(draw: st.DrawFn, state: RunState, now: float) -> Event:
+    events: list[Event] = [Freezing(now), Froze(now), Froze(now, "no"), Thawed(now)]
+    return draw(st.sampled_from(events))
 
 
 def _looked(draw: st.DrawFn, state: RunState, now: float) -> Event:
@@ -163,6 +175,7 @@ ANYTHING: list[Callable[[st.DrawFn, RunState, float], Event]] = [
     _verified,
     _acted,
     _act,
+    _stilled,
 ]
 
 
@@ -206,7 +219,7 @@ def test_nothing_destructive_fires_without_grant_and_fresh_precondition(events: 
     state = engine.fold(events[:1])
     given_for: Counter[str] = Counter()
     fired: Counter[str] = Counter()
-    decided = 0.0
+    decided, went_back = 0.0, 0
     for event in events[1:]:
         after = engine.advance(state, event)
         if isinstance(event, Verified):
@@ -222,7 +235,7 @@ def test_nothing_destructive_fires_without_grant_and_fresh_precondition(events: 
             assert evidence.at > state.sent_at or not state.input_sent or state.step.must_hold is None
             condition = state.step.must_hold
             if condition is None:
-                assert not state.input_sent
+                assert not state.input_sent or state.failing is not None
             else:
                 assert evidence.origin not in ("vision", "none")
                 verdict = evaluate(condition, waiting.sight(state, evidence, decided, strict=True))
@@ -230,6 +243,14 @@ def test_nothing_destructive_fires_without_grant_and_fresh_precondition(events: 
                 assert verdict.evidential
         for key, count in after.grants.items():
             given_for[key] += max(0, count - state.grants.get(key, 0))
+        if state.failing is not None:
+            # It goes back at most once, asks nobody, and has failed whatever comes of it.
+            went_back += fires
+            assert went_back <= 1
+            assert after.stage is not Stage.HELD
+            assert after.outcome is not Outcome.SUCCEEDED
+        if after.stage not in (Stage.HELD, Stage.ENDED) and after.is_frozen:
+            assert engine.effect(after) == engine.Thaw()
         state = after
     for key, count in fired.items():
         assert count <= given_for[key]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ from typing import Any
 import pytest
 from tests.played import MENU, SHELL, lab, menu, script, text
 
+from reflexarc.drivers.replay.driver import ReplayCapabilities
 from reflexarc.drivers.replay.script import Entry, Fault, Ran, ReplayGuest, ReplayScript
-from reflexarc.errors import CapabilityError
-from reflexarc.machine.capabilities import PowerState
+from reflexarc.errors import CapabilityError, SafetyError
+from reflexarc.machine.capabilities import BootDevice, PowerState
 from reflexarc.machine.hostpaths import HostPaths
+from reflexarc.playbook.events import Intended, Verified
 from reflexarc.playbook.state import Escalation, Outcome, Reason, RunState, Stage
 from reflexarc.runs.replies import Reply
 
@@ -219,6 +222,59 @@ class TestDevice:
         assert state.escalation.reason is Reason.CONNECTION_LOST
         assert sent == [f"media.mount:{iso}/debian.iso"]
 
+    def test_a_typed_path_that_leads_nowhere_begins_no_run(self, tmp_path: Path) -> None:
+        with pytest.raises(SafetyError, match="no plain file"):
+            one(tmp_path, "mount_iso", {"source": "{{ iso }}"}, variables={"iso": str(tmp_path / "gone.iso")})
+
+    @pytest.mark.parametrize("happened", [True, False])
+    @pytest.mark.parametrize(
+        ("action", "args", "operation"),
+        [
+            ("mount_iso", {"source": "debian.iso"}, "media.mount"),
+            ("eject", {}, "media.eject"),
+            ("set_boot_device", {"device": "cdrom", "once": True}, "boot.set_device"),
+        ],
+    )
+    def test_an_act_that_was_cut_off_is_looked_for_and_never_done_twice(
+        self, tmp_path: Path, iso: Path, action: str, args: dict[str, object], operation: str, happened: bool
+    ) -> None:
+        step = {"name": "x", "action": action, "args": args, "destructive": True}
+        book = {"name": "x", "authorize": AUTHORIZE, "steps": [step]}
+
+        async def do(lent: ReplayCapabilities) -> None:
+            assert lent.media is not None
+            assert lent.boot is not None
+            if action == "mount_iso":
+                await lent.media.insert(str(iso / "debian.iso"))
+            elif action == "eject":
+                await lent.media.eject()
+            else:
+                await lent.boot.set(BootDevice.CDROM, once=True)
+
+        async def play() -> tuple[list[str], RunState]:
+            async with lab(tmp_path, machine(), host=HostPaths(media=(str(iso),))) as it:
+                assert it.machine.media is not None
+                if action == "eject":
+                    await it.machine.media.insert(str(iso / "debian.iso"))
+                begun = await it.session.begin(book, grant=OPS)
+                ledger = begun.runner.ledger
+                ledger.record(Verified(time.monotonic(), await it.session.watcher.fresh()))
+                ledger.record(Intended(time.monotonic()))
+                assert ledger.state.stage is Stage.ACTING
+                if happened:
+                    await do(it.machine)
+                begun.release()
+                taken = it.session.take_up(begun.id)
+                state = await taken.drive()
+                return [sent for sent in it.sent() if sent.startswith(operation)], state
+
+        sent, state = asyncio.run(play())
+        if happened:
+            assert (state.outcome, len(sent)) == (Outcome.SUCCEEDED, 1)
+        else:
+            assert state.escalation is not None
+            assert (state.escalation.reason, sent) == (Reason.INTERRUPTED, [])
+
 
 class TestGuest:
     def test_a_command_s_output_is_kept(self, tmp_path: Path) -> None:
@@ -297,6 +353,24 @@ class TestGuest:
         assert (exchange / "out").read_bytes() == (exchange / "in").read_bytes()
         assert state.registered["down"] == {"path": str(exchange / "out"), "size": 1_024_000}
         assert sorted(path.name for path in exchange.iterdir()) == ["in", "out"]
+
+    def test_a_file_that_was_given_to_be_mounted_is_not_written_over(self, tmp_path: Path) -> None:
+        iso = tmp_path / "my.iso"
+        iso.write_bytes(b"mine")
+        evil = {
+            "name": "evil",
+            "action": "download",
+            "args": {"source": "/etc/hostname", "target": "{{ iso }}"},
+        }
+        sent, state = run(
+            tmp_path,
+            {"action": "mount_iso", "args": {"source": "{{ iso }}"}, "destructive": True},
+            {"action": "exec", "args": {"command": "false"}},
+            variables={"iso": str(iso)},
+            replies=[Reply("act", steps=[evil]), Reply("abort")],
+        )
+        assert (state.escalations, iso.read_bytes()) == (2, b"mine")
+        assert "files.read:/etc/hostname" not in sent
 
     @pytest.mark.parametrize(
         ("action", "args"),

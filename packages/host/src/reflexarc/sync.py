@@ -112,6 +112,7 @@ class Machine:
         variables: Mapping[str, object] | None = None,
         secret_references: Mapping[str, str] | None = None,
         grant: Sequence[str] = (),
+        start_at: str | int = 0,
         answer: Callable[[Escalation], Reply] | None = None,
         video: bool = False,
     ) -> RunState:
@@ -128,6 +129,7 @@ class Machine:
                 secret_references=secret_references,
                 grant=grant,
                 video=video,
+                start_at=start_at,
             )
             reply: Callable[[Escalation], Awaitable[Reply]] | None = answered if answer else None
             try:

@@ -55,6 +55,10 @@ def show_escalation(state: RunState, held: Escalation) -> None:
     lines = [line for line in printable(held.text).splitlines() if line.strip()]
     for line in lines[-12:]:
         click.echo(f"  | {line}")
+    if state.is_frozen:
+        click.echo("  the machine stands still; a reply lets it go on")
+    elif state.stillness_error:
+        click.echo(f"  the machine goes on: {printable(state.stillness_error)}")
     click.echo(f"  answer: reflexarc runs reply {state.run_id} resume | amend FILE | act FILE | abort")
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from reflexarc.errors import ConfigError
-from reflexarc.inventory import entries
+
+if TYPE_CHECKING:
+    from reflexarc.inventory.entries import Entry
 
 F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
@@ -23,6 +25,8 @@ inventory_option: Callable[[F], F] = click.option(
 
 def _names(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     """The machines of the inventory that a word could become; none where it can't be read."""
+    from reflexarc.inventory import entries
+
     try:
         return [name for name in entries.load().machines if name.startswith(begun)]
     except ConfigError:
@@ -33,8 +37,10 @@ machine_argument: Callable[[F], F] = click.argument("machine", shell_complete=_n
 json_option: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def entry_of(machine: str, inventory: Path | None) -> entries.Entry:
+def entry_of(machine: str, inventory: Path | None) -> Entry:
     """The entry of a machine."""
+    from reflexarc.inventory import entries
+
     return entries.load(inventory).entry(machine)
 
 

@@ -22,6 +22,7 @@ from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import open_session
 from reflexarc.inventory.places import phase_folders
+from reflexarc.machine.hostpaths import settled
 from reflexarc.machine.policy import covers
 from reflexarc.playbook import grants
 from reflexarc.playbook.loader import load_file
@@ -44,6 +45,7 @@ class Wish:
     interactive: bool
     video: bool = False
     start_at: str = "0"
+    max_escalations: int = 20
     secret_values: Mapping[str, str] = field(default_factory=dict)
     begun: list[str] = field(default_factory=list)
 
@@ -79,6 +81,9 @@ class Wish:
     metavar="[FILE]",
     help="Record the screen into the run's folder, and into FILE, an animated WebP picture, too.",
 )
+@click.option(
+    "--max-escalations", default=20, show_default=True, type=click.IntRange(0), help="Fail after so many."
+)
 @click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
 @inventory_option
 @json_option
@@ -93,6 +98,7 @@ def run_playbook(
     report: Path | None,
     junit: Path | None,
     video: str | None,
+    max_escalations: int,
     dry_run: bool,
     inventory: Path | None,
     as_json: bool,
@@ -111,6 +117,7 @@ def run_playbook(
         grant=tuple(name for names in grant for name in names.split(",") if name),
         as_json=as_json,
         dry_run=dry_run,
+        max_escalations=max_escalations,
         interactive=is_terminal(sys.stdin) and is_terminal(sys.stdout) and not as_json,
         video=video is not None,
         start_at=start_at,
@@ -178,6 +185,7 @@ async def _run(entry: Entry, playbook: Playbook, wish: Wish, *, label: str) -> i
             grant=wish.grant,
             start_at=wish.start_at,
             by=person(),
+            max_escalations=wish.max_escalations,
             listener=shown,
             video=wish.video,
         )
@@ -188,7 +196,9 @@ async def _run(entry: Entry, playbook: Playbook, wish: Wish, *, label: str) -> i
 def _asked_grant(playbook: Playbook, wish: Wish, machine: str) -> tuple[str, ...]:
     """Ask the person to authorise the destructive steps that the playbook asks for."""
     start_at = playbook.start_index(wish.start_at)
-    asked = grants.requests(playbook, wish.variables, start_at=start_at)
+    files = playbook.host_variables
+    given = {name: settled(value) if name in files else value for name, value in wish.variables.items()}
+    asked = grants.requests(playbook, given, start_at=start_at)
     wanted = [r for r in asked if covers(playbook.authorize, r.operation)]
     if not wanted:
         return ()

@@ -9,32 +9,44 @@ import sys
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from reflexarc.cli.ending import exit_code, show_escalation, show_outcome, show_steps
 from reflexarc.cli.options import call, inventory_option, json_option, pairs
-from reflexarc.cli.report import report, show_stats
 from reflexarc.cli.text import dump, is_terminal, one_line, person
 from reflexarc.errors import MachineBusyError
-from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.places import places
-from reflexarc.playbook.state import Stage
-from reflexarc.runs.artifacts import kept
-from reflexarc.runs.describe import describe_run, outcome_name, standing
+from reflexarc.playbook.words import KINDS, Stage
 from reflexarc.runs.journal import Journal, Summary
-from reflexarc.runs.ledger import Ledger, require_held
-from reflexarc.runs.ownership import is_driven
-from reflexarc.runs.replies import KINDS, record_reply
+from reflexarc.runs.ownership import is_driven, standing
+
+if TYPE_CHECKING:
+    from reflexarc.inventory.entries import Entry
+    from reflexarc.runs.ledger import Ledger
 
 
-@click.group()
+_ELSEWHERE = {"report": "report", "stats": "show_stats"}
+
+
+class _Runs(click.Group):
+    """Its commands, and those of `cli/report.py`, which is loaded when one of them is called or listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted((*super().list_commands(ctx), *_ELSEWHERE))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _ELSEWHERE:
+            from reflexarc.cli import report
+
+            command: click.Command = getattr(report, _ELSEWHERE[cmd_name])
+            return command
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Runs)
 def runs() -> None:
     """List, show, report, answer, resume and abort runs."""
-
-
-runs.add_command(report)
-runs.add_command(show_stats)
 
 
 @runs.command("list")
@@ -73,6 +85,11 @@ def _row(run: Summary) -> dict[str, object]:
 @json_option
 def show(run_id: str, as_json: bool) -> None:
     """Show one run: outcome, telemetry, and the escalation where it is held. An id may be cut short."""
+    from reflexarc.cli.ending import show_escalation, show_outcome, show_steps
+    from reflexarc.runs.artifacts import kept
+    from reflexarc.runs.describe import describe_run, outcome_name
+    from reflexarc.runs.ledger import Ledger
+
     journal = _journal()
     run_id = journal.find(run_id)
     ledger, record = Ledger.open(journal, run_id), journal.read(run_id)
@@ -120,7 +137,10 @@ def reply(
 ) -> int:
     """Answer a held run; where no process drives it, go on with it here. FILE may be - for standard input."""
     from reflexarc.cli.driving import make_reply
+    from reflexarc.cli.ending import exit_code
     from reflexarc.inventory.opening import end_of_run
+    from reflexarc.runs.ledger import Ledger, require_held
+    from reflexarc.runs.replies import record_reply
 
     journal = _journal()
     run_id = journal.find(run_id)
@@ -150,6 +170,9 @@ def reply(
 @json_option
 def resume(run_id: str, secrets: tuple[str, ...], inventory: Path | None, as_json: bool) -> int:
     """Go on with a run that was interrupted; what it was about to do is looked at, never done twice."""
+    from reflexarc.cli.ending import exit_code
+    from reflexarc.runs.ledger import Ledger
+
     journal = _journal()
     run_id = journal.find(run_id)
     ledger = Ledger.open(journal, run_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -42,7 +43,7 @@ class GuardedKeyboard:
     """Keys of one machine.
 
     Whatever keys would be down together is judged, whichever calls put them down: a chord that reboots is
-    the power operation it causes.
+    the power operation it causes. pressed_at: when a key last went down.
     """
 
     def __init__(self, keyboard: Keyboard, guard: Guard, layout: str, kept: KeysDown | None = None) -> None:
@@ -52,6 +53,7 @@ class GuardedKeyboard:
         self._kept = kept
         self._down: set[str] = set()
         self._fresh = True
+        self.pressed_at: float | None = None
 
     async def send(self, events: Sequence[KeyEvent]) -> None:
         """Deliver key events in order; raises SafetyError before any is sent when one of them is refused."""
@@ -128,6 +130,8 @@ class GuardedKeyboard:
             (self._down.add if event.down else self._down.discard)(event.key)
         if self._kept is not None:
             self._kept.write(self._down)
+        if any(event.down for event in events):
+            self.pressed_at = time.monotonic()
         await self._keyboard.send(events)
 
 

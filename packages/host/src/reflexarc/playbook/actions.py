@@ -51,6 +51,12 @@ class Action:
     def sends_input(self) -> bool:
         return self.operation is not None and not self.operation.startswith("observe.")
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """The capabilities without which it can't be done; what is pointed at is on a screen."""
+        own = frozenset() if self.capability is None else frozenset({self.capability})
+        return own | {"screen"} if self.capability == "pointer" else own
+
     def templates(self, args: Mapping[str, object], *, trusted_only: bool = False) -> Iterator[str]:
         """Every text of the arguments in which names are looked up."""
         for name, argument in self.arguments.items():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from reflexarc.errors import PlaybookError
 from reflexarc.playbook.actions import Action, Argument, check_keys
 from reflexarc.playbook.condition_loader import ConditionLoader
 from reflexarc.playbook.conditions import Condition
-from reflexarc.playbook.fields import Fields, is_whole, spell, unknown
+from reflexarc.playbook.fields import Fields, spell, unknown
 
 MAX_ITEMS = 1000
 MAX_COORDINATE = 32_768
@@ -88,9 +89,17 @@ def _coordinate(given: Fields, name: str) -> int | float:
     value = given.get(name)
     if isinstance(value, float) and 0 <= value <= 1:
         return value
-    if is_whole(value) and 0 <= value < MAX_COORDINATE:
-        return int(value)
+    pixels = _whole(value)
+    if pixels is not None and 0 <= pixels < MAX_COORDINATE:
+        return pixels
     raise given.error(name, f"{name} is a whole number of pixels, or a share of the screen from 0.0 to 1.0")
+
+
+def _whole(value: object) -> int | None:
+    """A whole number, however it is written; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+        return None
+    return int(value)
 
 
 def _items(given: Fields, name: str) -> list[object]:
@@ -102,12 +111,13 @@ def _items(given: Fields, name: str) -> list[object]:
 
 def _integers(given: Fields, name: str, argument: Argument) -> Iterator[int]:
     value = given.get(name)
-    for item in [value] if is_whole(value) else _items(given, name):
-        if not is_whole(item):
+    for item in _items(given, name) if isinstance(value, list) else [value]:
+        number = _whole(item)
+        if number is None:
             raise given.error(name, f"{name} are whole numbers, not {spell(item)}")
-        if not (argument.minimum or 0) <= item <= _most(argument):
+        if not (argument.minimum or 0) <= number <= _most(argument):
             raise given.error(name, f"{name} are from {argument.minimum or 0:g} to {_most(argument):g}")
-        yield int(item)
+        yield number
 
 
 def _texts(given: Fields, name: str) -> Iterator[str]:
@@ -122,6 +132,8 @@ def _mapping(given: Fields, name: str) -> dict[str, str]:
     if not isinstance(value, Mapping) or len(value) > MAX_ITEMS:
         raise given.error(name, f"{name} is a mapping of names to texts, not {spell(value)}")
     for key, text in value.items():
+        if not re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
+            raise given.error(name, f"{name}: a name is letters, digits and _, not {key[:80]!r}")
         if not isinstance(text, str):
             raise given.error(name, f"{name}: {key} is text, not {spell(text)}; quote it")
     return dict(value)

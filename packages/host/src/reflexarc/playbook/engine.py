@@ -246,7 +246,9 @@ def _out_of_time(state: RunState, event: Observed) -> RunState:
 def _expecting(state: RunState, event: Observed) -> RunState:
     state, matched = waiting.match(state, state.step.expect, event.observation, event.at)
     if matched is not None:
-        return stepping.enter(replace(state, seen=event.observation), state.index + 1, event.at)
+        acted = state.acted and not waiting.has_changed(state, event.observation)
+        state = replace(state, seen=event.observation, acted=acted)
+        return stepping.enter(state, state.index + 1, event.at)
     state, reason = waiting.alarmed(state, event.observation, event.at)
     if reason is not None:
         return stepping.escalate(state, reason, event.at, event.observation)
@@ -272,7 +274,7 @@ def _is_as_before(state: RunState, seen: Observation, at: float) -> bool:
     """
     step = state.step
     if not is_evidential(step.wait_for):
-        return seen.phase != UNKNOWN and seen.changed_at <= state.sent_at
+        return seen.phase != UNKNOWN and not waiting.has_changed(state, seen)
     assert step.wait_for is not None
     same = state.seen is not None and seen.phase == state.seen.phase
     return same and evaluate(step.wait_for, waiting.sight(state, seen, at, since=float("-inf"))).holds
@@ -342,7 +344,7 @@ def _acted(state: RunState, event: Acted) -> RunState:
     if event.fatal:
         return stepping.end(state, Outcome.FAILED, event.error, event.at)
     if event.sent:
-        state = stepping.sent(state, event.at)
+        state = stepping.sent(state, event.at if event.pressed_at is None else event.pressed_at)
     if event.delivery == "failed":
         return stepping.escalate(state, Reason.ACTION_FAILED, event.at, state.seen, detail=event.error)
     if event.delivery == "unknown":
@@ -367,7 +369,7 @@ def _looked(state: RunState, event: Looked) -> RunState:
     if state.stage is not Stage.IN_DOUBT:
         return state
     step, seen = state.step, event.observation
-    state = stepping.sent(state, event.at)
+    state = replace(stepping.sent(state, event.at), taken_up=True)
     if step.expect is not None:
         return stepping.after_act(replace(state, attempts=step.retries), event.at)
     is_off = seen.phase == "power_off" and seen.origin == "power"
@@ -391,11 +393,8 @@ def _lost(state: RunState, event: Lost) -> RunState:
 
 def _resumed(state: RunState, at: float) -> RunState:
     """Another process takes over: its clock may be another, so waits begin again and old evidence is void."""
-    history = tuple(replace(visit, at=min(visit.at, at)) for visit in state.history)
-    held = replace(state.escalation, at=min(state.escalation.at, at)) if state.escalation else None
-    state = replace(
-        state, history=history, escalation=held, sent_at=at, matching_since=None, alarm=None, taken_up=True
-    )
+    state = _in_time_of(state, at)
+    state = replace(state, sent_at=at, matching_since=None, alarm=None, taken_up=True)
     if state.stage is Stage.HELD:
         return state
     state = replace(state, since=at, evidence=None)
@@ -406,6 +405,20 @@ def _resumed(state: RunState, at: float) -> RunState:
     if state.stage is Stage.FIRING and state.step.authorisation is not None:
         return replace(state, stage=Stage.VERIFYING)
     return state
+
+
+def _in_time_of(state: RunState, at: float) -> RunState:
+    """The state as if its last moment were now: how long a phase showed stays true on another boot's clock."""
+    held = state.escalation
+    moments = [visit.at for visit in state.history[-1:]] + ([held.at] if held is not None else [])
+    shift = at - max(moments, default=at)
+    if held is not None:
+        held = replace(held, at=held.at + shift, history=_shifted(held.history, shift))
+    return replace(state, history=_shifted(state.history, shift), escalation=held)
+
+
+def _shifted(history: tuple[Visit, ...], shift: float) -> tuple[Visit, ...]:
+    return tuple(replace(visit, at=visit.at + shift) for visit in history)
 
 
 def _doubted(state: RunState, event: Doubted) -> RunState:

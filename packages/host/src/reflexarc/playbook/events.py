@@ -26,7 +26,8 @@ class Started:
 
     secrets: name -> reference (`env:NAME`, `prompt`, `file`); the values are never here. drivers: what the
     machine is reached by, for statistics only. grant: operations that a person, `by`, authorised with it. start_at:
-    index of the step to begin with. typed: variables whose values a person gave.
+    index of the step to begin with. typed: `OPERATION NAME` for each variable that a person gave for a file of this
+    host, and the operation that it was given for.
     """
 
     at: float
@@ -84,6 +85,7 @@ class Acted:
     """What became of the act: delivered, failed (the device said no, nothing happened) or unknown.
 
     sent: something was sent to the machine, whatever came of it. fatal: the step itself says that the run ends.
+    pressed_at: when the last key went down; a machine may answer a key before it is let go.
     """
 
     at: float
@@ -91,6 +93,7 @@ class Acted:
     error: str = ""
     sent: bool = True
     fatal: bool = False
+    pressed_at: float | None = None
     result: Mapping[str, object] = field(default_factory=dict)
 
 

@@ -120,21 +120,20 @@ class Playbook:
             frozenset(str(name) for name in requires) if isinstance(requires, list | tuple) else frozenset()
         )
         steps = [*self.steps[index:], *([self.last_resort] if self.last_resort else [])]
-        acting = frozenset(s.spec.capability for s in steps if s.spec and s.spec.capability)
+        acting = (s.spec.needs for s in steps if s.spec)
         looking = (capabilities_of(condition) for step in steps for condition in step.conditions)
-        return named.union(acting, *looking)
+        return named.union(*acting, *looking)
 
     @property
-    def host_variables(self) -> frozenset[str]:
-        """Variables that are, wholly, the path of a file on this host."""
-        paths = [
-            str(step.args.get(name) or "")
-            for step in self.steps
-            if step.spec is not None
-            for name, argument in step.spec.arguments.items()
-            if argument.type == "path"
-        ]
-        return frozenset(name for path in paths if (name := sole_name(path)) is not None)
+    def host_variables(self) -> Mapping[str, frozenset[str]]:
+        """Variables that are, wholly, the path of a file on this host, and the operations that they are it for."""
+        found: dict[str, frozenset[str]] = {}
+        for step in self.steps:
+            for argument, spec in step.spec.arguments.items() if step.spec else ():
+                name = sole_name(str(step.args.get(argument) or "")) if spec.type == "path" else None
+                if name is not None:
+                    found[name] = found.get(name, frozenset()) | {str(step.operation)}
+        return found
 
     def start_index(self, start_at: str | int) -> int:
         """The index of a step given by its name or index; raises PlaybookError where there is none."""

@@ -4,56 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from reflexarc.observation import Observation, Phases
 from reflexarc.playbook.events import FrameRef
 from reflexarc.playbook.model import Playbook, Step
+from reflexarc.playbook.words import Outcome, Reason, Stage, Stillness
 
-
-class Stage(StrEnum):
-    """Where in its step a run is."""
-
-    WAITING = "waiting"
-    VERIFYING = "verifying"
-    FIRING = "firing"
-    ACTING = "acting"
-    IN_DOUBT = "in_doubt"
-    EXPECTING = "expecting"
-    HELD = "held"
-    ENDED = "ended"
-
-
-class Reason(StrEnum):
-    """Why a run is held."""
-
-    UNKNOWN_PHASE = "unknown_phase"
-    LOW_CONFIDENCE = "low_confidence"
-    PRECONDITION_MISMATCH = "precondition_mismatch"
-    TIMEOUT = "timeout"
-    NEEDS_AUTHORIZATION = "needs_authorization"
-    OFF_SCRIPT = "off_script"
-    EXPECTATION_FAILED = "expectation_failed"
-    ACTION_FAILED = "action_failed"
-    CONNECTION_LOST = "connection_lost"
-    INTERRUPTED = "interrupted"
-
-
-class Stillness(StrEnum):
-    """Whether the machine of a held run was frozen for the hold. passive: it goes on, for a reason of its own."""
-
-    NONE = ""
-    FREEZING = "freezing"
-    FROZEN = "frozen"
-    PASSIVE = "passive"
-
-
-class Outcome(StrEnum):
-    """How a run ended."""
-
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    ABORTED = "aborted"
+__all__ = ["Escalation", "Outcome", "Reason", "RunState", "Stage", "Stillness", "Visit"]
 
 
 @dataclass(frozen=True)
@@ -94,7 +51,7 @@ class RunState:
     lingering: the phase an act was sent in, until another one was recognised.
     applies: the step's `when` was found to hold. evidence: what verified the precondition of the act.
     requested: inline steps that their reply asked for. found: what the step's wait registers.
-    grants: remaining uses by grant key. typed: variables whose values a person gave. stillness: of the machine, for
+    grants: remaining uses by grant key. typed: as in the event `Started`. stillness: of the machine, for
     a hold; stillness_error: why it is passive. failing: index of the step at which the run failed, while it goes
     back to a saved state before it ends.
     """

@@ -41,7 +41,7 @@ def match(
     if condition is None:
         return state, None
     verdict = evaluate(condition, sight(state, seen, now))
-    if not verdict.holds or (state.must_change and not _has_changed(state, seen)):
+    if not verdict.holds or (state.must_change and not has_changed(state, seen)):
         return (replace(state, matching_since=None) if state.matching_since is not None else state), None
     began = now if state.matching_since is None else state.matching_since
     if now >= began + hold_for(state, verdict) and (verdict.complete or _is_drawn(state, seen, began, now)):
@@ -49,7 +49,13 @@ def match(
     return (replace(state, matching_since=began) if state.matching_since is None else state), None
 
 
-def _has_changed(state: RunState, seen: Observation) -> bool:
+def _is_drawn(state: RunState, seen: Observation, began: float, now: float) -> bool:
+    """Tell whether evidence that isn't complete may count: a screen that still changes may be half drawn."""
+    own = _own_hold_for(state)
+    return own is not None or now >= min(seen.changed_at + HOLD_FOR_INEXACT, began + DRAWN_AFTER)
+
+
+def has_changed(state: RunState, seen: Observation) -> bool:
     """Tell whether the screen has changed since the last act."""
     if seen.changed_at > state.sent_at:
         return True
@@ -60,12 +66,6 @@ def _shown(seen: Observation) -> tuple[object, ...]:
     """What is compared of two screens; the cursor blinks."""
     screen = seen.screen
     return seen.phase, screen and screen.lines, screen and screen.highlighted
-
-
-def _is_drawn(state: RunState, seen: Observation, began: float, now: float) -> bool:
-    """Tell whether evidence that isn't complete may count: a screen that still changes may be half drawn."""
-    own = _own_hold_for(state)
-    return own is not None or now >= min(seen.changed_at + HOLD_FOR_INEXACT, began + DRAWN_AFTER)
 
 
 def hold_for(state: RunState, verdict: Verdict) -> float:

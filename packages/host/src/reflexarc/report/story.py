@@ -30,7 +30,7 @@ from reflexarc.runs.describe import outcome_name
 from reflexarc.runs.gallery import Index, Kept, read_index
 from reflexarc.runs.journal import Journal, Record
 from reflexarc.runs.ownership import is_driven
-from reflexarc.runs.telemetry import BUCKETS, Telemetry, measure
+from reflexarc.runs.telemetry import BUCKETS, Telemetry, measure, seconds_between
 
 
 class Verdict(StrEnum):
@@ -173,8 +173,9 @@ class _Teller:
         self._entered(self._state)
         if isinstance(started := self._record.events[0], Started) and started.grant:
             self._tell(f"granted {', '.join(started.grant)} by {started.by}")
-        for event, wall in zip(self._record.events[1:], self._record.walls[1:], strict=True):
-            earlier, self._now = self._now, max(self._now, wall - first)
+        spans = seconds_between(self._record.events, self._record.walls)
+        for event, span in zip(self._record.events[1:], spans, strict=True):
+            earlier, self._now = self._now, self._now + span
             if not isinstance(event, Resumed):
                 self._spent(earlier)
             before, self._state = self._state, engine.advance(self._state, event)
@@ -219,6 +220,9 @@ class _Teller:
         if advanced and not isinstance(event, Replied):
             inapplicable = isinstance(event, Observed) and not before.applies
             story.verdict = Verdict.SKIPPED if inapplicable and story.decided is None else Verdict.PASSED
+        if before.failing is not None and after.outcome is not None:
+            went_back = isinstance(event, Acted) and event.delivery == "delivered"
+            story.verdict = Verdict.PASSED if went_back else Verdict.FAILED
         if after.outcome is None:
             self._entered(after)
         elif after.outcome is Outcome.FAILED and before.outcome is None:

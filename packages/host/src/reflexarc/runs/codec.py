@@ -6,7 +6,7 @@ import dataclasses
 import json
 import types
 import typing
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
 from typing import Any
@@ -16,7 +16,7 @@ from reflexarc.playbook.events import EVENTS, Event
 
 def encode(event: Event) -> tuple[str, str]:
     """Kind and JSON body of an event; fields at their defaults are left out."""
-    return type(event).__name__.lower(), json.dumps(plain(event), separators=(",", ":"))
+    return type(event).__name__.lower(), _ENCODER.encode(_told(event))
 
 
 def decode(kind: str, body: str) -> Event:
@@ -31,14 +31,39 @@ def decode(kind: str, body: str) -> Event:
     return event
 
 
+@lru_cache
+def _fields(cls: Hashable) -> Sequence[tuple[str, object]]:
+    """Names and defaults of a dataclass."""
+    return [(f.name, f.default) for f in dataclasses.fields(typing.cast("type[Any]", cls))]
+
+
+def _told(value: object) -> dict[str, object]:
+    """The fields of a dataclass that are not at their defaults."""
+    found = value.__dict__ if hasattr(value, "__dict__") else None
+    told = {}
+    for name, default in _fields(typing.cast("Hashable", type(value))):
+        field = getattr(value, name) if found is None else found[name]
+        if default is dataclasses.MISSING or field != default:
+            told[name] = field
+    return told
+
+
+def _json(value: object) -> object:
+    """What JSON knows of a value that it doesn't know."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return _told(value)
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), default=_json)
+
+
 def plain(value: object) -> Any:
     """Dataclasses, enums, tuples and mappings as what JSON knows."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            f.name: plain(getattr(value, f.name))
-            for f in dataclasses.fields(value)
-            if not (f.default is not dataclasses.MISSING and getattr(value, f.name) == f.default)
-        }
+        return {name: plain(field) for name, field in _told(value).items()}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):

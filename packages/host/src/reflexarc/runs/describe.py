@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from reflexarc.playbook.state import Escalation, RunState, Stage, Stillness
+from reflexarc.playbook.words import KINDS
 from reflexarc.runs.codec import plain
-from reflexarc.runs.journal import Record, Summary
-from reflexarc.runs.ownership import is_driven
-from reflexarc.runs.replies import KINDS
+from reflexarc.runs.journal import Record
 from reflexarc.runs.telemetry import measure
 
 HOLD_LIMITS = (
@@ -32,19 +29,12 @@ def outcome_name(state: RunState, *, owned: bool) -> str:
     return "running" if owned else "interrupted"
 
 
-def standing(run: Summary, runs: Path) -> str:
-    """How a run of a list stands, in the same words; runs is the folder of all runs."""
-    if run.outcome or run.stage == Stage.HELD:
-        return run.outcome or "held"
-    return "running" if is_driven(runs, run.run_id) else "interrupted"
-
-
 def describe_escalation(state: RunState, held: Escalation) -> dict[str, object]:
     """The escalation of a held run; texts and frame are untrusted data from the machine."""
-    ends = [visit.at for visit in held.history[1:]] + [held.at]
+    ends = [*(visit.at for visit in held.history[1:]), held.at]
     history = [
         {"phase": visit.phase, "seconds": round(max(0.0, end - visit.at), 3)}
-        for visit, end in zip(held.history, ends, strict=True)
+        for visit, end in zip(held.history, ends, strict=False)
     ]
     frame = held.frame
     return {

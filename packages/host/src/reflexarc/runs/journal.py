@@ -1,7 +1,8 @@
 """The journal: every run's events, append-only, in one SQLite file; the truth about all runs.
 
 Each event has its number; two processes that append the same number to one run can't both succeed, so exactly
-one of them goes on (the fence). A row of summary a run, written with each event, makes listing cheap.
+one of them goes on (the fence). A row of summary a run, written with each event, makes listing cheap; what
+events are is loaded with the first of them.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reflexarc.errors import JournalError, RunError
-from reflexarc.playbook.events import Event
-from reflexarc.playbook.state import RunState
-from reflexarc.runs.codec import decode, encode
+
+if TYPE_CHECKING:
+    from reflexarc.playbook.events import Event
+    from reflexarc.playbook.state import RunState
 
 VERSION = 1
 _SCHEMA = """
@@ -82,6 +85,8 @@ class Journal:
             )
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
+        # Moving the log into the file waits for the disk; a run is over before that is due.
+        self._db.execute("PRAGMA wal_autocheckpoint=4000")
         if not tables:
             self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
 
@@ -89,18 +94,18 @@ class Journal:
         """Close the file."""
         self._db.close()
 
-    def append(self, number: int, event: Event, state: RunState, *, durable: bool = False) -> None:
-        """Write event `number` of a run together with the summary of the state after it.
+    def append(
+        self, number: int, event: Event, state: RunState, *, durable: bool = False, changed: bool = True
+    ) -> None:
+        """Write event `number` of a run together with the summary of the state after it, where that has changed.
 
         durable: on the disk before this returns, even if the host loses power.
         Raises RunError when the run has that event already: another process goes on with it.
         """
+        from reflexarc.runs.codec import encode
+
         kind, body = encode(event)
-        step = state.step.name
         wall = time.time()
-        outcome, reason = state.outcome or "", state.reason
-        if state.escalation is not None:
-            reason = state.escalation.reason
         with self._translated(), self._transaction(durable=durable):
             try:
                 self._db.execute(
@@ -111,18 +116,25 @@ class Journal:
                     f"run {state.run_id}: another process went on with it; see `reflexarc runs show`",
                     run_id=state.run_id,
                 ) from None
-            self._db.execute(
-                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO UPDATE SET"
-                " playbook=excluded.playbook, updated=excluded.updated, stage=excluded.stage,"
-                " step=excluded.step, outcome=excluded.outcome, reason=excluded.reason",
-                (
-                    state.run_id, state.machine, state.place, state.playbook.name, wall, wall, state.stage,
-                    step, outcome, reason,
-                ),
-            )  # fmt: skip
+            if changed:
+                self._summarise(state, wall)
+
+    def _summarise(self, state: RunState, wall: float) -> None:
+        reason = state.reason if state.escalation is None else state.escalation.reason
+        self._db.execute(
+            "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO UPDATE SET"
+            " playbook=excluded.playbook, updated=excluded.updated, stage=excluded.stage,"
+            " step=excluded.step, outcome=excluded.outcome, reason=excluded.reason",
+            (
+                state.run_id, state.machine, state.place, state.playbook.name, wall, wall, state.stage,
+                state.step.name, state.outcome or "", reason,
+            ),
+        )  # fmt: skip
 
     def read(self, run_id: str) -> Record:
         """All events of a run, up to the first that can't be read; raises RunError for an unknown run."""
+        from reflexarc.runs.codec import decode
+
         with self._translated():
             rows = self._db.execute(
                 "SELECT number, wall, kind, body FROM events WHERE run_id = ? ORDER BY number", (run_id,)
@@ -135,6 +147,8 @@ class Journal:
             try:
                 if number != expected:
                     raise ValueError(f"event {expected} is missing")
+                if not isinstance(wall, float):
+                    raise ValueError(f"its time is {wall!r}")
                 events.append(decode(kind, body))
             except ValueError as error:
                 return Record(tuple(events), tuple(walls), f"event {expected} can't be read: {error}")
@@ -150,10 +164,10 @@ class Journal:
     def has(self, run_id: str, number: int) -> bool:
         """Tell whether the run has that event."""
         with self._translated():
-            where = "WHERE run_id = ? AND number = ?"
-            return bool(
-                self._db.execute(f"SELECT COUNT(*) FROM events {where}", (run_id, number)).fetchone()[0]
-            )
+            row = self._db.execute(
+                "SELECT COUNT(*) FROM events WHERE run_id = ? AND number = ?", (run_id, number)
+            ).fetchone()
+        return bool(row[0])
 
     def set_aside(self, run_id: str, number: int) -> None:
         """Move the events from `number` on, which can't be read, out of the way; they are kept."""
@@ -186,6 +200,10 @@ class Journal:
                 " AND (NOT ?3 OR stage <> 'ended') AND (?4 IS NULL OR place = ?4) ORDER BY created DESC",
                 (machine, stage, open_only, place),
             ).fetchall()
+            if not all(
+                isinstance(cell, kind) for row in rows for cell, kind in zip(row, _CELLS, strict=True)
+            ):
+                raise sqlite3.DatabaseError("a row of it is no run")
         return [Summary(*row) for row in rows]
 
     def find(self, prefix: str) -> str:
@@ -220,8 +238,9 @@ class Journal:
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.DatabaseError as error:
-            raise JournalError(f"the journal of runs: {error}; {_remedy(error)}", path=self.path) from error
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            what = "it holds what is no text" if isinstance(error, UnicodeDecodeError) else error
+            raise JournalError(f"the journal of runs: {what}; {_remedy(error)}", path=self.path) from error
         except OSError as error:
             raise JournalError(
                 f"the journal of runs: {error.strerror}; check that folder's rights and the disk",
@@ -229,6 +248,7 @@ class Journal:
             ) from error
 
 
+_CELLS = (str, str, str, str, float, float, str, str, str, str)
 _GO_ON = "then `reflexarc runs resume`; nothing that was written is lost"
 _REMEDIES = {
     sqlite3.SQLITE_FULL: f"free some space, {_GO_ON}",
@@ -241,7 +261,7 @@ _REMEDIES = {
 }
 
 
-def _remedy(error: sqlite3.DatabaseError) -> str:
+def _remedy(error: sqlite3.DatabaseError | UnicodeDecodeError) -> str:
     # The lower byte of an extended code is the code.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     damaged = "the file is damaged: keep a copy, and move it away to begin a new journal"

@@ -58,7 +58,7 @@ class Ledger:
 
     def _thinned(self, event: Event, after: RunState) -> Event:
         """The event without those texts of machines that the state after it doesn't hang on; a run sees thousands."""
-        if isinstance(event, Observed):
+        if isinstance(event, Observed) and after.seen is not event.observation:
             bare = replace(event, observation=replace(event.observation, screen=None, serial=""))
             quiet = replace(event, observation=replace(event.observation, serial=""))
             for thinner in (bare, quiet):
@@ -76,7 +76,7 @@ class Ledger:
 
     def note(self, event: Event) -> None:
         """Journal an event that tells something and changes nothing."""
-        self.journal.append(self._number, event, self.state)
+        self.journal.append(self._number, event, self.state, changed=False)
         self._number += 1
 
     def catch_up(self) -> bool:

@@ -1,11 +1,16 @@
-"""Which process drives a run: it holds the run's lock for as long as it does."""
+"""Which process drives a run: it holds the run's lock for as long as it does; and how a run stands by that."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reflexarc.machine.lock import MachineLock
+from reflexarc.playbook.words import Stage
 from reflexarc.runs.artifacts import RunFolder
+
+if TYPE_CHECKING:
+    from reflexarc.runs.journal import Summary
 
 
 def run_lock(runs: Path, run_id: str) -> MachineLock:
@@ -19,3 +24,10 @@ def is_driven(runs: Path, run_id: str) -> bool:
     if not lock.exists():
         return False
     return MachineLock(lock, run_id, "").held_by_another()
+
+
+def standing(run: Summary, runs: Path) -> str:
+    """How a run of a list stands, in the same words; runs is the folder of all runs."""
+    if run.outcome or run.stage == Stage.HELD:
+        return run.outcome or "held"
+    return "running" if is_driven(runs, run.run_id) else "interrupted"

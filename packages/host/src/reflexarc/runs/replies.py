@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from reflexarc.errors import PlaybookError, RunError
 from reflexarc.machine.policy import CLASSES, OPERATIONS, covers
+from reflexarc.playbook.document import MAX_CHARACTERS
 from reflexarc.playbook.events import Replied
 from reflexarc.playbook.fields import unknown
 from reflexarc.playbook.loader import load_data, load_steps
 from reflexarc.playbook.model import Playbook
 from reflexarc.playbook.state import RunState
+from reflexarc.playbook.words import KINDS
 from reflexarc.runs.ledger import Ledger, require_held
-
-KINDS = ("resume", "amend", "act", "abort")
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,11 @@ def record_reply(ledger: Ledger, reply: Reply, *, escalation_id: int | None = No
 
 
 def _check(state: RunState, reply: Reply) -> None:
+    _check_types(reply)
     if reply.kind not in KINDS:
-        raise PlaybookError(unknown("reply", reply.kind, KINDS))
+        raise PlaybookError(unknown("reply", reply.kind[:40], KINDS))
+    _check_belongs(reply)
     check_grant(reply.grant)
-    if not isinstance(reply.reason, str) or not isinstance(reply.resume_at, str | int | None):
-        raise PlaybookError("reason is text, and resume_at a step's name or index")
     if reply.kind == "amend":
         _check_amend(state, reply)
     elif reply.kind == "act":
@@ -73,8 +74,38 @@ def _check(state: RunState, reply: Reply) -> None:
             if step.name in taken:
                 raise PlaybookError(f"the playbook has a step named {step.name!r} already")
         _check_names(inline, state)
-    elif reply.playbook is not None or reply.steps:
-        raise PlaybookError(f"a reply {reply.kind} carries neither playbook nor steps")
+
+
+def _check_belongs(reply: Reply) -> None:
+    """Refuse what another kind of reply carries: it would be thrown away."""
+    for what, given, kind in (
+        ("a playbook", reply.playbook is not None, "amend"),
+        ("resume_at", reply.resume_at is not None, "amend"),
+        ("steps", bool(reply.steps), "act"),
+    ):
+        if given and reply.kind != kind:
+            raise PlaybookError(f"a reply {reply.kind} carries no {what.removeprefix('a ')}; {kind} does")
+
+
+def _check_types(reply: Reply) -> None:
+    """Refuse what isn't of the kind that a reply holds, and one too large to be kept."""
+    if not isinstance(reply.kind, str) or not isinstance(reply.reason, str):
+        raise PlaybookError("the kind of a reply is text, and so is its reason")
+    if not isinstance(reply.resume_at, str | int | None) or isinstance(reply.resume_at, bool):
+        raise PlaybookError("resume_at is a step's name or index")
+    if not isinstance(reply.playbook, Mapping | None):
+        raise PlaybookError("the playbook of an amend is a mapping")
+    for what, values, kind in (("steps", reply.steps, Mapping), ("grant", reply.grant, str)):
+        if not isinstance(values, list | tuple) or not all(isinstance(value, kind) for value in values):
+            raise PlaybookError(
+                f"{what} of a reply is a list, each of it {'a mapping' if kind is Mapping else 'text'}"
+            )
+    try:
+        size = len(json.dumps([reply.playbook, reply.steps, reply.grant, reply.reason, reply.resume_at]))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise PlaybookError(f"the reply is not plain data: {error}") from error
+    if size > MAX_CHARACTERS:
+        raise PlaybookError(f"the reply is larger than {MAX_CHARACTERS:,} characters")
 
 
 def _check_amend(state: RunState, reply: Reply) -> None:

@@ -42,6 +42,8 @@ from reflexarc.sensing.watcher import Watcher
 STILL, STILL_AT_MOST = 0.15, 0.6
 # An unmoving machine is looked at again after this long even if no deadline is near.
 LONGEST_WATCH = 5.0
+# Reads are told at a step's end, yet not of every fast one.
+COUNT_INTERVAL = 1.0
 
 # Told of an event, and the states before and after it.
 Listener = Callable[[Event, RunState, RunState], None]
@@ -69,6 +71,7 @@ class Runner:
     def __post_init__(self) -> None:
         self._redactor = Redactor(self.secrets.values())
         self._counted = Counter(self.watcher.reads)
+        self._counted_at = time.monotonic()
         self._gallery = Gallery(self.folder.path)
         self._serial = SerialLog(self.folder.path)
         self.watcher.heard = self._serial.hear
@@ -235,6 +238,7 @@ class Runner:
                 error=self._redactor.text(performed.error),
                 sent=performed.sent,
                 fatal=performed.fatal,
+                pressed_at=performed.pressed_at,
                 result=self._redactor.data(performed.result),
             )
         )
@@ -244,7 +248,8 @@ class Runner:
         if not self.ledger.record(event):
             return False
         self._picture(event, before)
-        if self.state.index != before.index and self.state.stage not in (Stage.HELD, Stage.ENDED):
+        left = self.state.index != before.index and self.state.stage not in (Stage.HELD, Stage.ENDED)
+        if left and event.at >= self._counted_at + COUNT_INTERVAL:
             self._count()
         if self.listener is not None:
             self.listener(event, before, self.state)
@@ -265,6 +270,7 @@ class Runner:
     def _count(self) -> None:
         reads = Counter(self.watcher.reads)
         new = reads - self._counted
+        self._counted_at = time.monotonic()
         if new:
             self._counted = reads
             self.ledger.note(Counted(time.monotonic(), dict(new)))

@@ -222,9 +222,10 @@ class Session:
             values[name] = secrets.checked(name, value)
             references.setdefault(name, "given by the caller")
         given = _variables(playbook, variables or {}, values)
-        typed = () if self.machine.guard.agent else tuple(variables or {})
-        for name in set(typed) & playbook.host_variables:
+        typed = [] if self.machine.guard.agent else _typed(playbook, variables or {})
+        for name, operation in typed:
             given[name] = settled(str(given[name]))
+            self.host.check(operation, str(given[name]))
         index = playbook.start_index(start_at)
         self.lock.acquire()
         try:
@@ -238,7 +239,7 @@ class Session:
                 grant=tuple(grant),
                 by=by,
                 start_at=index,
-                typed=typed,
+                typed=tuple(f"{operation} {name}" for name, operation in typed),
             )
             return self._start(event, values, listener, video=video)
         except BaseException:
@@ -325,6 +326,12 @@ class Session:
                 Ledger.open(self.journal, run.run_id).record(
                     Touched(time.monotonic(), operation, "a direct command")
                 )
+
+
+def _typed(playbook: Playbook, given: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Variables that a person gave for a file of this host, each with an operation that it was given for."""
+    used = playbook.host_variables
+    return [(name, operation) for name in given for operation in sorted(used.get(name, ()))]
 
 
 def _new_id() -> str:

@@ -10,8 +10,8 @@ from statistics import median
 
 from reflexarc.playbook.events import Started
 from reflexarc.playbook.state import Outcome
-from reflexarc.runs.describe import standing
 from reflexarc.runs.journal import Journal, Record, Summary
+from reflexarc.runs.ownership import standing
 from reflexarc.runs.telemetry import Telemetry, measure
 
 GROUPINGS = ("playbook", "machine", "driver")

@@ -13,6 +13,9 @@ from reflexarc.playbook.state import RunState, Stage
 # Rungs that ask a model; none of them is on the ladder unless somebody configures it.
 MODEL_RUNGS = frozenset({"vision"})
 
+# Seconds by which the two clocks may differ from one event to the next.
+SKEW = 60.0
+
 # What the run did, by its stage.
 BUCKETS = {
     Stage.WAITING: "waiting",
@@ -89,16 +92,28 @@ class Telemetry:
         }
 
 
+def seconds_between(events: Sequence[Event], walls: Sequence[float]) -> list[float]:
+    """Seconds from each event to the next, by the clock on the wall.
+
+    Where it was put right meanwhile, the clock of the host is believed, which begins anew with each boot only.
+    """
+    spans = []
+    for index in range(1, len(events)):
+        wall, own = walls[index] - walls[index - 1], events[index].at - events[index - 1].at
+        jumped = 0 <= own < wall - SKEW or wall < 0 <= own
+        spans.append(own if jumped and not isinstance(events[index], Resumed) else max(0.0, wall))
+    return spans
+
+
 def measure(events: Sequence[Event], walls: Sequence[float]) -> Telemetry:
-    """Add up a journal; walls are the wall-clock seconds of the events, so that a restart is bridged."""
+    """Add up a journal; walls are the wall-clock seconds of the events."""
     found = Telemetry()
     first = events[0]
     if not isinstance(first, Started):
         return found
     state = engine.start(first)
-    for index, event in enumerate(events[1:], 1):
-        elapsed = 0.0 if isinstance(event, Resumed) else max(0.0, walls[index] - walls[index - 1])
-        _spend(found, state, elapsed)
+    for event, elapsed in zip(events[1:], seconds_between(events, walls), strict=True):
+        _spend(found, state, 0.0 if isinstance(event, Resumed) else elapsed)
         after = engine.advance(state, event)
         _tally(found, event, state, after)
         state = after

@@ -17,12 +17,13 @@ from reflexarc.sensing.watcher import Watcher
 
 @dataclass(frozen=True)
 class Performed:
-    """What became of an act; delivery, sent and fatal as in the event `Acted`."""
+    """What became of an act; the fields are as in the event `Acted`."""
 
     delivery: str = "delivered"
     error: str = ""
     sent: bool = False
     fatal: bool = False
+    pressed_at: float | None = None
     result: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -53,21 +54,22 @@ class Act:
 
     def text(self, name: str) -> str:
         """An argument with its names looked up; raises PlaybookError where one has no value or may not stand there."""
-        template = str(self.args.get(name) or "")
-        if self._is_trusted(name):
-            self._refuse_results(name, template)
-        return self.rendered(template)
+        return self._looked_up(name, str(self.args.get(name) or ""))
 
     def texts(self, name: str) -> tuple[str, ...]:
         """An argument that is a list of texts."""
         items = self.args.get(name)
-        return tuple(self.rendered(str(item)) for item in items) if isinstance(items, list | tuple) else ()
+        return (
+            tuple(self._looked_up(name, str(item)) for item in items)
+            if isinstance(items, list | tuple)
+            else ()
+        )
 
     def mapping(self, name: str) -> dict[str, str]:
         """An argument that maps names to texts."""
         items = self.args.get(name)
         pairs = items.items() if isinstance(items, Mapping) else ()
-        return {str(key): self.rendered(str(text)) for key, text in pairs}
+        return {str(key): self._looked_up(name, str(text)) for key, text in pairs}
 
     def rendered(self, template: str, *, shown: bool = False) -> str:
         """Look up variables, results and secrets; where the text is to be shown, secrets are masked."""
@@ -75,8 +77,9 @@ class Act:
         return render(template, {**self.state.scope, **secrets})
 
     def typed(self, name: str) -> bool:
-        """Tell whether an argument is wholly the value of a variable that a person gave."""
-        return sole_name(str(self.args.get(name) or "")) in self.state.typed
+        """Tell whether an argument is wholly what a person gave for just this: a file for this operation."""
+        wholly = sole_name(str(self.args.get(name) or ""))
+        return f"{self.state.step.operation} {wholly}" in self.state.typed
 
     def roots(self, template: str) -> set[str]:
         """The variables, results and secrets that a text looks up."""
@@ -86,15 +89,12 @@ class Act:
         """Tell whether a text looks up something that came from the machine."""
         return bool(self.roots(template) & set(self.state.registered))
 
-    def _is_trusted(self, name: str) -> bool:
-        spec = self.state.step.spec
-        return spec is not None and name in spec.arguments and spec.arguments[name].trusted
-
-    def _refuse_results(self, name: str, template: str) -> None:
-        if self.holds_results(template):
-            raise PlaybookError(
-                f"{name} looks up a value that came from the machine, and is run as it is; nothing was sent"
-            )
+    def _looked_up(self, name: str, template: str) -> str:
+        step = self.state.step
+        trusted = step.spec is not None and name in step.spec.arguments and step.spec.arguments[name].trusted
+        if (trusted or step.authorisation is not None) and self.holds_results(template):
+            raise PlaybookError(f"{name} looks up a value that came from the machine; nothing was sent")
+        return self.rendered(template)
 
 
 def has_controls(text: str) -> bool:

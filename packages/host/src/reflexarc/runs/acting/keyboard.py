@@ -23,7 +23,7 @@ async def press(act: Act) -> Performed:
     times = act.args.get("times")
     key = str(act.args.get("key") or act.args.get("chord"))
     await act.machine.keyboard.press(key, times=times if isinstance(times, int) else 1)
-    return Performed()
+    return Performed(pressed_at=act.machine.keyboard.pressed_at)
 
 
 async def press_until(act: Act) -> Performed:
@@ -74,4 +74,5 @@ async def type_text(act: Act) -> Performed:
     if act.args.get("enter"):
         await keyboard.press("enter")
     corrected = typist.corrected if typist is not None else 0
-    return Performed(result={"corrected": corrected} if corrected else {})
+    result = {"corrected": corrected} if corrected else {}
+    return Performed(pressed_at=keyboard.pressed_at, result=result)
