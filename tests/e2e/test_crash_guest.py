@@ -1,8 +1,9 @@
-"""SIGKILL around every destructive act on a real virtual machine; QEMU's own log of resets is the witness."""
+"""SIGKILL around every destructive act on a real virtual machine: none is sent twice."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ PLAYBOOK: dict[str, object] = {
     ],
 }  # fmt: skip
 ACTS = ("restart", "again", "cut")
+WHOLE = ["power.reset", "power.reset", "power.off"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Death:
 
 class MortalJournal(Journal):
     death: Death | None = None
+    _step = ""
 
     def append(
         self, number: int, event: Event, state: RunState, *, durable: bool = False, changed: bool = True
@@ -110,10 +113,16 @@ def code_of(drive: Drive) -> int | None:
 @dataclass
 class Guest:
     drive: Drive
-    log: Path
 
-    def resets(self) -> int:
-        return self.log.read_text().count("CPU Reset")
+    def sent(self) -> list[str]:
+        """The destructive operations that the guard let through, of all processes."""
+        lines = (self.drive.state / "audit.jsonl").read_text().splitlines()
+        calls = [json.loads(line) for line in lines]
+        return [
+            call["operation"]
+            for call in calls
+            if call["allowed"] and call["operation"] in ("power.reset", "power.off")
+        ]
 
     def run(self) -> RunState:
         journal = Journal(self.drive.state / "runs.sqlite")
@@ -131,30 +140,21 @@ def disc(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def guest(tmp_path: Path, disc: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
-    log, qemu = tmp_path / "resets.log", tmp_path / "qemu"
-    qemu.write_text(f'#!/bin/sh\nexec qemu-system-x86_64 "$@" -d cpu_reset -D {log}\n')
-    qemu.chmod(0o755)
     inventory = tmp_path / "reflexarc.toml"
     inventory.write_text(
-        f'[machines.guest]\ndrivers = ["qemu"]\n[machines.guest.qemu]\nbinary = "{qemu}"\naccel = "tcg"\n'
+        f'[machines.guest]\ndrivers = ["qemu"]\n[machines.guest.qemu]\naccel = "tcg"\n'
         f'memory_mib = 128\ncdroms = ["{disc}"]\n'
     )
     monkeypatch.setenv("REFLEXARC_STATE", str(tmp_path / "state"))
-    yield Guest(Drive(inventory, tmp_path / "state"), log)
+    yield Guest(Drive(inventory, tmp_path / "state"))
     stop_vm(entries.load(inventory).entry("guest"))
 
 
-@pytest.fixture(scope="module")
-def counts() -> dict[str, int]:
-    """How many resets QEMU noted in the run that nobody killed."""
-    return {}
-
-
-def test_without_a_crash(guest: Guest, counts: dict[str, int]) -> None:
+def test_without_a_crash(guest: Guest) -> None:
     assert code_of(guest.drive) == 0
     state = guest.run()
     assert (state.outcome, state.reason) == (Outcome.SUCCEEDED, "")
-    counts["whole"] = guest.resets()
+    assert guest.sent() == WHOLE
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_without_a_crash(guest: Guest, counts: dict[str, int]) -> None:
     ],
     ids=str,
 )
-def test_a_crash(guest: Guest, counts: dict[str, int], death: Death) -> None:
+def test_a_crash(guest: Guest, death: Death) -> None:
     assert code_of(replace(guest.drive, death=death)) == -signal.SIGKILL
     was_sent = death.kind is Acted
     for _ in range(4):
@@ -182,4 +182,4 @@ def test_a_crash(guest: Guest, counts: dict[str, int], death: Death) -> None:
             reply = done if was_sent else Reply("resume", grant=["power"])
         assert code_of(replace(guest.drive, run_id=state.run_id, reply=reply)) == 0
     assert (guest.run().outcome, guest.run().reason) == (Outcome.SUCCEEDED, "")
-    assert guest.resets() == counts["whole"]
+    assert guest.sent() == WHOLE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -30,11 +31,16 @@ def lab(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def playbook(lab: Path, *steps: dict[str, object]) -> str:
+def playbook(lab: Path, *steps: Mapping[str, object]) -> str:
     (lab / "many.yaml").write_text(
         yaml.safe_dump({"name": "many", "on_unknown": "wait", "steps": list(steps)})
     )
     return "many.yaml"
+
+
+def heeds_ctrl_c() -> None:
+    """Undo what a shell does to the programs that it starts in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def outcomes(command: Command) -> dict[str, str]:
@@ -79,7 +85,7 @@ def test_ctrl_c_leaves_every_run_resumable(command: Command, lab: Path) -> None:
     many = playbook(lab, ON, MENU, never)
     with subprocess.Popen(
         start(["run", many, "-m", "lab*"]), cwd=lab, env=environment(lab, {}), text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeds_ctrl_c,
     ) as running:  # fmt: skip
         assert running.stderr is not None
         menus = 0
@@ -96,7 +102,7 @@ def test_ctrl_c_leaves_every_run_resumable(command: Command, lab: Path) -> None:
     row = json.loads(command("runs", "list", "--json").stdout)[0]
     with subprocess.Popen(
         start(["runs", "resume", row["run_id"]]), cwd=lab, env=environment(lab, {}), text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heeds_ctrl_c,
     ) as resumed:  # fmt: skip
         while outcomes(command)[row["machine"]] != "running":
             assert resumed.poll() is None

@@ -32,18 +32,19 @@ LEAK = [
     f"Authorization: {ENCODED}",
     "permission denied",
 ]
-PLAYBOOK = {
+STEPS: list[dict[str, object]] = [
+    {"name": "type", "wait_for": {"text": "^Password:$"}, "action": "type_text",
+     "args": {"text": "{{ password }}", "enter": True}},
+    {"name": "told", "wait_for": {"text": "denied"}, "register": "told"},
+    {"name": "picture", "action": "screenshot", "register": "picture"},
+    {"name": "note", "action": "note", "args": {"text": "it is {{ password }}"}},
+    {"name": "never", "wait_for": {"text": "zzz"}, "timeout": 1},
+]  # fmt: skip
+PLAYBOOK: dict[str, object] = {
     "name": "leaks",
     "vars": {"password": {"secret": True}},
-    "steps": [
-        {"name": "type", "wait_for": {"text": "^Password:$"}, "action": "type_text",
-         "args": {"text": "{{ password }}", "enter": True}},
-        {"name": "told", "wait_for": {"text": "denied"}, "register": "told"},
-        {"name": "picture", "action": "screenshot", "register": "picture"},
-        {"name": "note", "action": "note", "args": {"text": "it is {{ password }}"}},
-        {"name": "never", "wait_for": {"text": "zzz"}, "timeout": 1},
-    ],
-}  # fmt: skip
+    "steps": STEPS,
+}
 
 
 def forms(secret: str) -> Iterator[bytes]:
@@ -78,11 +79,11 @@ def leaky(tmp_path: Path) -> Path:
         rgb = pixels.astype("<u4").view("u1").reshape(*pixels.shape, 4)[..., 2::-1]
         Image.fromarray(rgb.copy()).save(recording / f"{name}.png")
     said = "\r\n".join([*LEAK, f"first \x1b[1m{SECRET[:6]}\x1b[0m{SECRET[6:]} then"])
-    lines = [
+    entries: list[dict[str, object]] = [
         {"at": 0, "frame": "asked.png", "power": "on", "serial": "Password: "},
         {"on": {"key": "enter"}, "frame": "leak.png", "serial": f"{said}\r\n"},
     ]
-    (recording / "recording.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (recording / "recording.jsonl").write_text("".join(json.dumps(line) + "\n" for line in entries))
     (tmp_path / "reflexarc.toml").write_text(
         '[machines.lab]\ndrivers = ["replay"]\nreplay = {recording = "recording", speed = 1.0}\n'
     )
@@ -134,7 +135,7 @@ def test_no_form_of_a_secret_is_written(leaky: Path) -> None:
 def test_a_crash_leaves_no_secret_behind(leaky: Path) -> None:
     """Killed while it waits with the secret on the screen."""
     given = environment(leaky, {"LAB_PASSWORD": SECRET})
-    steps = [*PLAYBOOK["steps"][:-1], {"name": "never", "wait_for": {"text": "zzz"}, "timeout": 600}]  # type: ignore[index]
+    steps = [*STEPS[:-1], {"name": "never", "wait_for": {"text": "zzz"}, "timeout": 600}]
     (leaky / "leaks.yaml").write_text(
         yaml.safe_dump({**PLAYBOOK, "on_unknown": "wait", "unknown_after": 3600, "steps": steps})
     )
