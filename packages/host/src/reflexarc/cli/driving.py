@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import nullcontext
 from typing import Any
 
 import click
@@ -133,7 +133,8 @@ def make_reply(
 
 def _read(file: str) -> object:
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        with nullcontext(sys.stdin) if file == "-" else open(file, encoding="utf-8") as source:
+            text = source.read(document.MAX_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise PlaybookError(f"can't read it: {reason}", path=file) from error

@@ -369,7 +369,8 @@ def _looked(state: RunState, event: Looked) -> RunState:
     if state.stage is not Stage.IN_DOUBT:
         return state
     step, seen = state.step, event.observation
-    state = replace(stepping.sent(state, event.at), taken_up=True)
+    # Two screens that read differently may be one that was being drawn: no proof that a destructive act happened.
+    state = replace(stepping.sent(state, event.at), taken_up=step.authorisation is None)
     if step.expect is not None:
         return stepping.after_act(replace(state, attempts=step.retries), event.at)
     is_off = seen.phase == "power_off" and seen.origin == "power"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 from reflexarc.errors import ConfigError
 from reflexarc.observation import Observation, ScreenText
@@ -51,10 +54,20 @@ def checked(name: str, value: str) -> str:
 def _forms(value: str) -> Iterator[str]:
     """What of a secret may be shown: the whole, its lines, and a beginning that is long enough to tell it."""
     yield value
+    yield from _encoded(value)
     for line in value.splitlines():
         yield line.strip()
         least = max(LEAST_BEGINNING, -(-len(line) * 2 // 3))
         yield from (line[:length] for length in range(least, len(line)))
+
+
+def _encoded(value: str) -> Iterator[str]:
+    """The secret as programs of a guest may show it: in an address, in JSON, in a header."""
+    yield quote(value, safe="")
+    yield quote_plus(value)
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield base64.b64encode(value.encode()).decode().rstrip("=")
 
 
 class Redactor:
