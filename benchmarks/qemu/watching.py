@@ -45,7 +45,8 @@ async def _cpu_percent(work: asyncio.Future[object] | float) -> float:
 
 async def _scroll(console: Console, watcher: Watcher, seconds: float) -> None:
     lines = int(seconds * LINES_PER_SECOND)
-    await console.write(SCROLL.format(lines=lines, pause=1 / LINES_PER_SECOND))
+    await console.write("clear > /dev/tty1\n" + SCROLL.format(lines=lines, pause=1 / LINES_PER_SECOND))
+    await asyncio.sleep(1)
     last = f"unit number {lines - 1} of"
     seen = None
     while seen is None or last not in seen.text:

@@ -36,9 +36,19 @@ class TextRung:
     def __init__(self, recognisers: Recognisers) -> None:
         self._recognisers = recognisers
         self._reader = ConsoleReader()
+        # The last two pictures: a cursor that blinks shows them by turns.
+        self._recent: list[tuple[Pixels, Reading]] = []
 
     def read(self, frame: Frame) -> Reading:
         """Read a frame and tell the phase its text and needles speak for; an empty screen is `blank`."""
+        for pixels, reading in self._recent:
+            if _same(pixels, frame.pixels):
+                return reading
+        reading = self._read(frame)
+        self._recent = [(frame.pixels, reading), *self._recent[:1]]
+        return reading
+
+    def _read(self, frame: Frame) -> Reading:
         page, screen = self.page(frame)
         if not page.needles:
             if _is_empty(screen, frame.pixels):
@@ -74,6 +84,17 @@ class TextRung:
     def cursor_cell(self, screen: ScreenText | None) -> Rect | None:
         """The pixels of the cursor of what was read last."""
         return self._reader.cell(*screen.cursor) if screen and screen.cursor else None
+
+
+def _same(before: Pixels, after: Pixels) -> bool:
+    """Tell whether two pictures are the same; most that differ do so at a glance."""
+    if before is after:
+        return True
+    return (
+        before.shape == after.shape
+        and np.array_equal(before[::8, ::8], after[::8, ::8])
+        and np.array_equal(before, after)
+    )
 
 
 def _is_empty(screen: ScreenText | None, pixels: Pixels) -> bool:

@@ -9,7 +9,6 @@ from enum import Enum
 from reflexarc.drivers.qemu.picture import Picture
 from reflexarc.drivers.qemu.wire import Change
 from reflexarc.machine.frame import Pixels
-from reflexarc.machine.geometry import Rect
 
 # The largest cell a text cursor blinks in.
 CURSOR_WIDTH, CURSOR_HEIGHT = 16, 32
@@ -94,9 +93,12 @@ class Tracker:
 
     def _fits(self, change: Change) -> bool:
         size = self._picture.size
-        if size is None or not Rect(change.x, change.y, change.width, change.height).inside(*size):
+        if size is None or change.x < 0 or change.y < 0:
             return False
-        return self._pieces or change.width == size[0]
+        width, height = size
+        if change.x + change.width > width or change.y + change.height > height:
+            return False
+        return self._pieces or change.width == width
 
     def _rows_of_another_width(self, changes: Sequence[Change]) -> bool:
         """Tell whether the changes redraw a text screen from its top in rows narrower than the picture."""

@@ -27,15 +27,15 @@ _LAYOUTS: Mapping[tuple[object, object], str] = {
     ("Update", "iiiiuuay"): "iiiiII",
 }
 
-_Header = tuple[MessageType, MessageFlag, Mapping[HeaderFields, object]]
+_Header = tuple[MessageType, bool, Mapping[HeaderFields, object]]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Incoming:
     """A message: `fields` of its header by their code, `body` as it came, `order` the struct code of its bytes."""
 
     kind: MessageType
-    flags: MessageFlag
+    wants_reply: bool
     serial: int
     fields: Mapping[HeaderFields, object]
     body: bytes
@@ -45,16 +45,12 @@ class Incoming:
     def member(self) -> object:
         return self.fields.get(HeaderFields.member)
 
-    @property
-    def wants_reply(self) -> bool:
-        return self.kind is MessageType.method_call and not self.flags & MessageFlag.no_reply_expected
-
     def replies_to(self, serial: int) -> bool:
         """Tell whether this is the reply, good or bad, to the call with that serial."""
         return self.fields.get(HeaderFields.reply_serial) == serial
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Change:
     """New pixels at (x, y); `whole` where they are the whole screen, in whatever size it has now.
 
@@ -87,6 +83,11 @@ class Inbox:
             messages.append(cut)
         return messages
 
+    @property
+    def empty(self) -> bool:
+        """Whether everything that came has been taken out."""
+        return not self._buffer
+
     def _cut(self) -> Incoming | None:
         if len(self._buffer) < _FIXED:
             return None
@@ -99,10 +100,10 @@ class Inbox:
             raise self._broken("a D-Bus message that is too long")
         if len(self._buffer) < start + body_length:
             return None
-        kind, flags, fields = self._header(bytes(self._buffer[:start]))
-        body = bytes(memoryview(self._buffer)[start : start + body_length])
+        raw = bytes(memoryview(self._buffer)[: start + body_length])
         del self._buffer[: start + body_length]
-        return Incoming(kind, flags, serial, fields, body, order)
+        kind, wants_reply, fields = self._header(raw[:start])
+        return Incoming(kind, wants_reply, serial, fields, raw[start:], order)
 
     def _header(self, raw: bytes) -> _Header:
         """Read the header; messages of one sort differ only in the lengths and the serial, left out here."""
@@ -123,7 +124,9 @@ def _read_header(raw: bytes) -> _Header:
     if b"()" in raw:
         raise ValueError("an empty structure")
     header = Header.from_buffer(raw)[0]
-    return header.message_type, header.flags, MappingProxyType(header.fields)
+    asks = header.message_type is MessageType.method_call
+    wants_reply = asks and not header.flags & MessageFlag.no_reply_expected
+    return header.message_type, wants_reply, MappingProxyType(header.fields)
 
 
 def change(message: Incoming, machine: str) -> Change | None:
@@ -138,7 +141,7 @@ def change(message: Incoming, machine: str) -> Change | None:
     try:
         *place, stride, pixel_format, length = struct.unpack_from(message.order + layout + "I", message.body)
         x, y, width, height = place if len(place) == 4 else (0, 0, *place)
-        data = message.body[struct.calcsize(layout + "I") :]
+        data = memoryview(message.body)[struct.calcsize(layout + "I") :]
         if len(data) != length:
             raise ValueError(f"{len(data)} bytes of {length}")
         pixels = _pixels(data, width, height, stride, pixel_format)
@@ -151,7 +154,7 @@ def change(message: Incoming, machine: str) -> Change | None:
     return Change(x, y, width, height, pixels, whole=message.member == "Scanout")
 
 
-def _pixels(data: bytes, width: int, height: int, stride: int, pixel_format: int) -> Pixels | None:
+def _pixels(data: memoryview, width: int, height: int, stride: int, pixel_format: int) -> Pixels | None:
     if width <= 0 or height <= 0 or width * height > MAX_PIXELS:
         raise ValueError(f"{width}x{height} pixels")
     if pixel_format not in _RGB_FORMATS:
