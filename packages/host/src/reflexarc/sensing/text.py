@@ -45,7 +45,7 @@ class TextRung:
             if _same(pixels, frame.pixels):
                 return reading
         reading = self._read(frame)
-        self._recent = [(frame.pixels, reading), *self._recent[:1]]
+        self._recent = [*self._recent[-1:], (frame.pixels, reading)]
         return reading
 
     def _read(self, frame: Frame) -> Reading:

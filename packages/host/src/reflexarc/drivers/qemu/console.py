@@ -22,7 +22,7 @@ HISTORY_BYTES = 1 << 20
 _CHUNK = 1 << 16
 _TAKEN_INTERVAL = 0.005
 # A machine that is lost says nothing any more: whoever reads finds out so soon.
-_LOOK_AGAIN = 0.5
+_LOOK_AGAIN = 1.0
 # QEMU writes its log by the character: what comes within a moment of the first makes one piece, and of a text
 # that never ends as much as comes in an interval.
 _MOMENT, _INTERVAL = 0.003, 0.03

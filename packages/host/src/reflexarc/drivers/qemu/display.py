@@ -126,18 +126,26 @@ class Display:
                 self.close()
 
     def _readable(self, listener: socket.socket) -> None:
-        data = None
+        """Take in what has come; most wakings are for a text cursor, which QEMU sends at every refresh."""
+        try:
+            data = self._received(listener)
+        except BlockingIOError:
+            return
+        if not self._repeats(data):
+            self._take(listener, data)
+
+    def _take(self, listener: socket.socket, data: bytes) -> None:
         messages: list[wire.Incoming] = []
         try:
             with suppress(BlockingIOError):
+                messages += self._inbox.feed(data)
+                whole = self._inbox.empty and len(data) < _RECEIVE
+                self._alone = data if whole and _is_one(messages) else b""
                 for _ in range(_BATCH // _RECEIVE):
-                    data = self._received(listener)
-                    if self._repeats(data):
-                        break
-                    messages += self._inbox.feed(data)
-                    self._alone = data if self._inbox.empty and _is_one(messages) else b""
                     if len(data) < _RECEIVE:
                         break
+                    data = self._received(listener)
+                    messages += self._inbox.feed(data)
             self._answer(listener, messages)
             changes = [found for m in self._news(messages) if (found := wire.change(m, self._machine))]
         except PeerProtocolError as error:
