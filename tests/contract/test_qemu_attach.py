@@ -20,7 +20,7 @@ from reflexarc.errors import ConfigError, ConnectError, ConnectionLostError, Mac
 from reflexarc.inventory import entries, opening
 from reflexarc.machine.capabilities import BootDevice, PowerState
 
-pytestmark = [pytest.mark.guest, pytest.mark.full]
+pytestmark = [pytest.mark.guest, pytest.mark.full, pytest.mark.timeout(600)]
 
 
 @contextmanager
