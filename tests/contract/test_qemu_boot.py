@@ -50,8 +50,8 @@ async def started(machine: Machine, width: int) -> None:
 async def changed(file: Path, before: bytes) -> None:
     """Wait until the file holds something else."""
     async with asyncio.timeout(PATIENCE):
-        while file.read_bytes() == before:
-            await asyncio.sleep(0)
+        while await asyncio.to_thread(file.read_bytes) == before:
+            pass
 
 
 def test_bios_starts_from_what_is_set(images: tuple[Path, Path], state_dir: Path) -> None:
