@@ -36,16 +36,16 @@ class TextRung:
     def __init__(self, recognisers: Recognisers) -> None:
         self._recognisers = recognisers
         self._reader = ConsoleReader()
-        # The last two pictures: a cursor that blinks shows them by turns.
-        self._recent: list[tuple[Pixels, Reading]] = []
+        # The last two pictures with their cells: a cursor that blinks shows them by turns.
+        self._recent: list[tuple[Pixels, object, Reading]] = []
 
     def read(self, frame: Frame) -> Reading:
         """Read a frame and tell the phase its text and needles speak for; an empty screen is `blank`."""
-        for pixels, reading in self._recent:
-            if _same(pixels, frame.pixels):
+        for pixels, layout, reading in self._recent:
+            if layout is self._reader.layout and _same(pixels, frame.pixels):
                 return reading
         reading = self._read(frame)
-        self._recent = [*self._recent[-1:], (frame.pixels, reading)]
+        self._recent = [*self._recent[-1:], (frame.pixels, self._reader.layout, reading)]
         return reading
 
     def _read(self, frame: Frame) -> Reading:
