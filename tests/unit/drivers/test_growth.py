@@ -12,17 +12,19 @@ def test_it_tells_that_a_file_grew(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.touch()
 
+    def grow() -> None:
+        with open(path, "ab") as file:
+            file.write(b"more")
+
     async def run() -> list[bool]:
         growth = Growth(path)
         told = []
-        with open(path, "ab", buffering=0) as file:
-            for _ in range(2):
-                file.write(b"more")
-                told.append(await growth.wait(20))
+        for _ in range(2):
+            grow()
+            told.append(await growth.wait(20))
         waiting = asyncio.create_task(growth.wait(20))
         await asyncio.sleep(0)
-        with open(path, "ab", buffering=0) as file:
-            file.write(b"more")
+        grow()
         told.append(await waiting)
         told.append(await growth.wait(0.01))
         growth.close()

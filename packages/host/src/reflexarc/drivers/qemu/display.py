@@ -10,7 +10,7 @@ from __future__ import annotations
 import array
 import asyncio
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from jeepney import HeaderFields, Message, MessageFlag, MessageType
@@ -43,7 +43,6 @@ class Display:
         self._changed = changed
         self._inbox = wire.Inbox(self._machine)
         self._serial = 0
-        self._latest = b""
         # What was read last, where it was one message that wants no reply.
         self._alone = b""
         self._sockets: list[socket.socket] = []
@@ -147,7 +146,7 @@ class Display:
                     data = self._received(listener)
                     messages += self._inbox.feed(data)
             self._answer(listener, messages)
-            changes = [found for m in self._news(messages) if (found := wire.change(m, self._machine))]
+            changes = [found for m in messages if (found := wire.change(m, self._machine))]
         except PeerProtocolError as error:
             self.closed.set_exception(error)
             self.close()
@@ -168,13 +167,6 @@ class Display:
         """Tell whether all that came is the message before once more, under another serial."""
         alone = self._alone
         return len(data) == len(alone) > 0 and data[12:] == alone[12:] and data[:8] == alone[:8]
-
-    def _news(self, messages: Sequence[wire.Incoming]) -> Iterator[wire.Incoming]:
-        """Leave repetitions out: QEMU redraws a text cursor at every refresh, whether it blinks or not."""
-        for message in messages:
-            if message.body != self._latest:
-                self._latest = message.body
-                yield message
 
     def _answer(self, listener: socket.socket, messages: Sequence[wire.Incoming]) -> None:
         """Reply to calls; QEMU holds still until its first, for the listener's properties, is answered."""
