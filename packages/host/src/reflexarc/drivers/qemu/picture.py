@@ -13,8 +13,8 @@ from reflexarc.machine.frame import Frame, Pixels
 
 QUIET, QUIET_AT_MOST = 0.001, 0.015
 # A screen that never rests, such as a log that scrolls, is not read at every one of QEMU's refreshes, which come
-# each 30 ms; the lull is two of them and a little.
-INTERVAL, BURST, LULL = 0.15, 8, 0.07
+# each 30 ms; the lull is two of them and a little. A boot loader that draws its menu for a second is no such screen.
+INTERVAL, BURST, LULL = 0.15, 32, 0.07
 
 
 class Picture:
