@@ -1,5 +1,6 @@
 """How long from a menu on the screen to the key in the guest: reflexarc and its peers, by turns on the same rig.
 
+The menu comes on a text screen, in a BIOS's framebuffer and in UEFI's; the peers have the text screen only.
 Prints a table, and as its last line one JSON object. Peers are installed by `benchmarks/reflex/install`.
 """
 
@@ -15,15 +16,18 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from benchmarks.reflex.guest import CACHE, StimulusGuest, stimulus_guest
+from benchmarks.reflex.grub import grub_guest
+from benchmarks.reflex.guest import CACHE, Guest, stimulus_guest
 from benchmarks.reflex.kvm_pilot import KvmPilot
 from benchmarks.reflex.os_autoinst import OsAutoinst
 from benchmarks.reflex.ours import Reflexarc
-from benchmarks.reflex.rig import Peer, PeerAbsentError, Reaction, Stimulus, last_words
+from benchmarks.reflex.rig import Peer, PeerAbsentError, Reaction, Stimulus, Wait, last_words
 from benchmarks.reflex.vncdo import Vncdo
 from rich.console import Console
 from rich.progress import Progress
@@ -31,18 +35,47 @@ from rich.table import Table
 
 OURS = Reflexarc()
 PEERS: Sequence[Peer] = (OsAutoinst(), KvmPilot(), Vncdo())
+SCREENS: Mapping[str, Callable[[], Guest]] = {
+    "text": stimulus_guest,
+    "framebuffer": partial(grub_guest, "bios"),
+    "uefi": partial(grub_guest, "uefi"),
+}
+Watch = Callable[[Path], AbstractAsyncContextManager[Wait]]
+Results = dict[str, list[Reaction] | PeerAbsentError]
 BLOCK = 5  # trials in a row on one VM before the next one's turn
 
 
-async def block(
-    peer: Peer, guest: StimulusGuest, delays: Sequence[float], progress: Progress
-) -> list[Reaction]:
+@dataclass(frozen=True)
+class Contestant:
+    """One that watches one guest. delays: whether the guest waits by itself before it shows its menu."""
+
+    name: str
+    version: Callable[[], str]
+    watch: Watch
+    delays: bool
+
+
+def contestants(screens: Sequence[str], peers: Sequence[Peer]) -> Sequence[Contestant]:
+    """Ourselves on each of the screens, and the peers on the text screen."""
+    found = []
+    for screen in screens:
+        guest = SCREENS[screen]()
+        found.append(Contestant(screen, OURS.version, partial(OURS.watch, guest), guest.delays))
+    if "text" in screens:
+        text = stimulus_guest()
+        found += [
+            Contestant(peer.name, peer.version, partial(peer.watch, text), text.delays) for peer in peers
+        ]
+    return found
+
+
+async def block(one: Contestant, delays: Sequence[float], progress: Progress) -> list[Reaction]:
     """Run some trials on a fresh VM; one machine runs at a time."""
-    task = progress.add_task(peer.name, total=len(delays))
+    task = progress.add_task(one.name, total=len(delays))
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="run-") as folder:
         try:
-            async with peer.watch(guest, Path(folder)) as wait:
-                stimulus = await Stimulus.connect(Path(folder) / "reaction")
+            async with one.watch(Path(folder)) as wait:
+                stimulus = await Stimulus.connect(Path(folder) / "reaction", delays=one.delays)
                 reactions = []
                 for delay in delays:
                     await wait()
@@ -60,23 +93,20 @@ async def block(
     return reactions
 
 
-async def compare(
-    trials: int, peers: Mapping[str, Peer], progress: Progress
-) -> dict[str, list[Reaction] | PeerAbsentError]:
-    """Take turns, block by block; a peer that fails is out from then on."""
-    guest = stimulus_guest()
+async def compare(trials: int, all_: Sequence[Contestant], progress: Progress) -> Results:
+    """Take turns, block by block; one that fails is out from then on."""
     delays = [random.uniform(3, 8) for _ in range(trials)]  # the same for everyone
-    results: dict[str, list[Reaction] | PeerAbsentError] = {}
+    results: Results = {}
     for start in range(0, trials, BLOCK):
-        for name, peer in peers.items():
-            before = results.setdefault(name, [])
+        for one in all_:
+            before = results.setdefault(one.name, [])
             if isinstance(before, PeerAbsentError):
                 continue
             try:
-                peer.version()
-                before.extend(await block(peer, guest, delays[start : start + BLOCK], progress))
+                one.version()
+                before.extend(await block(one, delays[start : start + BLOCK], progress))
             except (PeerAbsentError, TimeoutError, OSError) as error:
-                results[name] = PeerAbsentError(
+                results[one.name] = PeerAbsentError(
                     str(error) or f"did not get ready or answer ({type(error).__name__})"
                 )
     return results
@@ -100,23 +130,24 @@ def figures(reactions: Sequence[Reaction]) -> dict[str, float | int | None]:
     return found
 
 
-def report(results: Mapping[str, list[Reaction] | PeerAbsentError]) -> dict[str, dict[str, object]]:
-    """The figures of each, with the ratio of its median to ours; print them as a table."""
+def report(results: Results) -> dict[str, dict[str, object]]:
+    """The figures of each, with the ratio of its median to ours on a text screen; print them as a table."""
     table = Table("", "trials", "missed", "wrong keys", "median s", "p90 s", "max s", "ratio to ours")
-    ours = results[OURS.name]
-    own = figures(ours).get("median_s") if not isinstance(ours, PeerAbsentError) else None
+    ours = results.get("text")
+    own = figures(ours).get("median_s") if isinstance(ours, list) else None
     rows: dict[str, dict[str, object]] = {}
     for name, result in results.items():
+        shown_name = f"{OURS.name}, {name}" if name in SCREENS else name
         if isinstance(result, PeerAbsentError):
             rows[name] = {"absent": str(result)}
-            table.add_row(name, f"absent: {result}")
+            table.add_row(shown_name, f"absent: {result}")
             continue
         row: dict[str, object] = dict(figures(result))
         median = figures(result).get("median_s")
         if own and median:
             row["ratio"] = round(median / own, 1)
         shown = ("trials", "missed", "wrong_keys", "median_s", "p90_s", "max_s", "ratio")
-        table.add_row(name, *(str(row.get(key, "-")) for key in shown))
+        table.add_row(shown_name, *(str(row.get(key, "-")) for key in shown))
         rows[name] = row
     Console(width=110).print(table)
     return rows
@@ -137,18 +168,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=20, help="trials of each")
     parser.add_argument("--peers", nargs="*", help="only these", choices=[peer.name for peer in PEERS])
+    parser.add_argument(
+        "--screen", nargs="*", default=list(SCREENS), choices=list(SCREENS), help="only these"
+    )
     asked = parser.parse_args()
     chosen = [peer for peer in PEERS if asked.peers is None or peer.name in asked.peers]
-    everyone: dict[str, Peer] = {peer.name: peer for peer in (OURS, *chosen)}
     with Progress(console=Console(stderr=True)) as progress:
-        results = asyncio.run(compare(asked.trials, everyone, progress))
+        results = asyncio.run(compare(asked.trials, contestants(asked.screen, chosen), progress))
     rows = report(results)
     for peer in chosen:
-        if not isinstance(results[peer.name], PeerAbsentError):
+        if isinstance(results.get(peer.name), list):
             rows[peer.name]["version"] = peer.version()
-    own = rows.pop(OURS.name)
+    own = {name: rows.pop(name) for name in asked.screen}
     print(json.dumps({"name": "reflex", "figures": own, "peers": rows, "machine": host()}))
-    sys.exit("absent" in own)
+    sys.exit(any("absent" in row for row in own.values()))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from reflexarc.demo.debian import candidates, fetch, merged_root, needed, run, unpack
 
@@ -23,12 +24,32 @@ _TOOLS = ("sh", "mount", "stty")
 _KERNEL_OPTIONS = "quiet loglevel=0 nomodeset console=tty0"
 
 
+class Guest(Protocol):
+    """A guest that shows a menu when it is told to, and says on a serial port what becomes of it.
+
+    settings: lines of its machine's `qemu` table. delays: it takes `DELAY\\n` and waits by itself; one that can't
+    shows the menu on any byte.
+    """
+
+    @property
+    def settings(self) -> str: ...
+
+    @property
+    def delays(self) -> bool: ...
+
+    def qemu(self, folder: Path) -> Path:
+        """Write a program that is a QEMU with this guest, its serial port at `folder`/reaction."""
+        ...
+
+
 @dataclass(frozen=True)
 class StimulusGuest:
     """A kernel and an initramfs for QEMU."""
 
     kernel: Path
     initrd: Path
+    settings: str = ""
+    delays: bool = True
 
     def qemu(self, folder: Path) -> Path:
         """Write a program that is a QEMU with this guest, its second serial port at `folder`/reaction."""

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from benchmarks.reflex.guest import MEMORY_MIB, StimulusGuest
+from benchmarks.reflex.guest import MEMORY_MIB, Guest
 from benchmarks.reflex.rig import Told, Wait, process
 
 import reflexarc
@@ -28,11 +28,11 @@ class Reflexarc:
         return reflexarc.__version__
 
     @asynccontextmanager
-    async def watch(self, guest: StimulusGuest, folder: Path) -> AsyncIterator[Wait]:
+    async def watch(self, guest: Guest, folder: Path) -> AsyncIterator[Wait]:
         inventory = folder / "reflexarc.toml"
         inventory.write_text(
             '[machines.stimulus]\ndrivers = ["qemu"]\n[machines.stimulus.qemu]\naccel = "tcg"\n'
-            f'memory_mib = {MEMORY_MIB}\nbinary = "{guest.qemu(folder)}"\n'
+            f'memory_mib = {MEMORY_MIB}\nbinary = "{guest.qemu(folder)}"\n{guest.settings}'
         )
         arguments = [sys.executable, "-m", "benchmarks.reflex.ours", str(inventory)]
         settings = {"REFLEXARC_STATE": str(folder / "state"), "PYTHONPATH": str(REPOSITORY)}

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.contract.rigs import Machine, is_menu, shown
+from tests.contract.rigs import PATIENCE, Machine, is_menu, shown
 from tests.guests import GRUB_IN_MODE, build_cdrom
 
 from reflexarc.drivers.qemu.config import Disk, QemuConfig
@@ -16,7 +16,7 @@ from reflexarc.drivers.qemu.launch import find
 from reflexarc.errors import OperationRejectedError
 from reflexarc.machine.capabilities import BootDevice
 
-pytestmark = [pytest.mark.guest, pytest.mark.full]
+pytestmark = [pytest.mark.guest, pytest.mark.full, pytest.mark.timeout(600)]
 
 DISC, DISK = 800, 1024
 
@@ -45,6 +45,13 @@ def configured(images: tuple[Path, Path], firmware: str, machine_type: str = "pc
 
 async def started(machine: Machine, width: int) -> None:
     await shown(machine.screen, partial(is_menu, width=width))
+
+
+async def changed(file: Path, before: bytes) -> None:
+    """Wait until the file holds something else."""
+    async with asyncio.timeout(PATIENCE):
+        while await asyncio.to_thread(file.read_bytes) == before:
+            pass
 
 
 def test_bios_starts_from_what_is_set(images: tuple[Path, Path], state_dir: Path) -> None:
@@ -107,6 +114,8 @@ def test_uefi_starts_from_what_is_set_and_keeps_its_variables(
     config = configured(images, firmware, "q35")
     # Secure boot refuses GRUB, which nobody signed.
     boots = firmware == "uefi"
+    variables = state_dir / f"{firmware}-vars.fd"
+    template = Path("/usr/share/OVMF/OVMF_VARS_4M" + (".fd" if boots else ".ms.fd")).read_bytes()
 
     async def run() -> None:
         async with open_driver(config, machine="guest", state_dir=state_dir) as lent:
@@ -115,19 +124,19 @@ def test_uefi_starts_from_what_is_set_and_keeps_its_variables(
             await machine.power.on()
             if not boots:
                 await shown(machine.screen, lambda frame: frame.width == 1280)
+                await changed(variables, template)
                 return
             await started(machine, DISK)
             await machine.power.reset()
             await started(machine, DISC)
 
     asyncio.run(run())
-    variables = state_dir / f"{firmware}-vars.fd"
-    written = variables.read_bytes()
-    template = "/usr/share/OVMF/OVMF_VARS_4M" + (".fd" if boots else ".ms.fd")
-    assert written != Path(template).read_bytes()
     vm = find("guest", state_dir)
     assert vm is not None
     vm.stop()
+    # Only now: its firmware writes for as long as it runs.
+    written = variables.read_bytes()
+    assert written != template
 
     async def again() -> None:
         async with open_driver(config, machine="guest", state_dir=state_dir):

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.contract.rigs import Machine, said, stroke
+from tests.contract.rigs import PATIENCE, Machine, said, stroke
 from tests.guests import POINTER_REPORT
 
 from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.driver import open_driver
 from reflexarc.machine.capabilities import Button
 
-pytestmark = [pytest.mark.guest, pytest.mark.full]
+pytestmark = [pytest.mark.guest, pytest.mark.full, pytest.mark.timeout(600)]
 
 EV_KEY, EV_REL, EV_ABS = 1, 2, 3
 BTN_LEFT, BTN_RIGHT, BTN_MIDDLE, REL_WHEEL = 0x110, 0x111, 0x112, 8
@@ -35,30 +35,40 @@ async def shell(machine: Machine, command: str, mark: str) -> str:
     return heard[: heard.index(f"<{mark}")]
 
 
+def reported(heard: str) -> list[tuple[int, int, int]]:
+    """The events that POINTER_REPORT told of, as type, code and value; those of synchronisation left out."""
+    lines = re.findall(r"(\d+) (\d+) (-?\d+)\r", heard)
+    return [(sort, code, value) for sort, code, value in (map(int, line) for line in lines) if sort]
+
+
+def turned(heard: str) -> int:
+    """How far the wheel was turned; one event may tell of several notches."""
+    return sum(value for sort, code, value in reported(heard) if (sort, code) == (EV_REL, REL_WHEEL))
+
+
 def test_the_guest_sees_where_the_pointer_is_and_what_it_does(
     desk_config: QemuConfig, desk_dir: Path
 ) -> None:
     async def run() -> tuple[tuple[int, int], list[tuple[int, int, int]]]:
-        async with opened(desk_config, desk_dir) as machine:
+        async with opened(desk_config, desk_dir) as machine, asyncio.timeout(PATIENCE):
             await machine.console.write(POINTER_REPORT)
-            await said(machine.console, "POINTER")
+            heard = await said(machine.console, "POINTER")
             shot = await machine.screen.screenshot()
             await machine.pointer.move(17, 251)
             for button in Button:
                 await machine.pointer.button(button, True)
                 await machine.pointer.button(button, False)
-            await machine.pointer.scroll(0, 2)
-            await machine.pointer.scroll(0, -1)
-            heard = await said(machine.console, f"{EV_REL} {REL_WHEEL} 1")
-            events = [tuple(map(int, m)) for m in re.findall(r"(\d+) (\d+) (-?\d+)\r", heard)]
-            return (shot.width, shot.height), [(t, c, v) for t, c, v in events if t and c != 11]
+            for notches, total in ((2, -2), (-1, -1)):
+                await machine.pointer.scroll(0, notches)
+                while turned(heard) != total:
+                    heard += await machine.console.read()
+            return (shot.width, shot.height), reported(heard)
 
     (width, height), events = asyncio.run(run())
     places = {code: value for sort, code, value in events if sort == EV_ABS}
     assert (places[0] * width // 32768, places[1] * height // 32768) == (17, 251)
     keys = [(code, value) for sort, code, value in events if sort == EV_KEY]
     assert keys == [(b, down) for b in (BTN_LEFT, BTN_MIDDLE, BTN_RIGHT) for down in (1, 0)]
-    assert [value for sort, code, value in events if sort == EV_REL and code == REL_WHEEL] == [-1, -1, 1]
 
 
 def test_the_guest_reads_what_is_inserted_and_cannot_hold_it_back(

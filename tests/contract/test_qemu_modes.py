@@ -13,7 +13,7 @@ from tests.contract.rigs import PATIENCE, Machine, follows, is_menu, said, shown
 from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.driver import open_driver
 
-pytestmark = [pytest.mark.guest, pytest.mark.full]
+pytestmark = [pytest.mark.guest, pytest.mark.full, pytest.mark.timeout(600)]
 
 MODES = [("p", (640, 480)), ("g", (1024, 768)), ("t", (720, 400)), ("g", (1024, 768)), ("p", (640, 480))]
 

@@ -15,7 +15,7 @@ from reflexarc.drivers.qemu.driver import open_driver
 from reflexarc.drivers.qemu.launch import find
 from reflexarc.errors import OperationRejectedError
 
-pytestmark = [pytest.mark.guest, pytest.mark.full]
+pytestmark = [pytest.mark.guest, pytest.mark.full, pytest.mark.timeout(600)]
 
 
 def test_a_state_outlives_the_machines_process(cdrom: Path, state_dir: Path, tmp_path: Path) -> None:

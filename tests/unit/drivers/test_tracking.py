@@ -75,6 +75,23 @@ def test_rows_of_a_narrower_text_mode_are_seen_as_such(tracker: Tracker) -> None
     assert tracker.take([row(number, 640) for number in range(25)]).check is Check.NOW
 
 
+def test_lines_of_one_length_that_are_replaced_are_no_other_mode(tracker: Tracker, picture: Picture) -> None:
+    dump(tracker, plain(720, 400))
+    tracker.take([part(9, 0, 639, 16)])
+    dump(tracker, plain(720, 400))
+    outcome = tracker.take([*(row(number, 639, 7) for number in range(3)), row(3, 711, 7)])
+    assert (outcome.changed, outcome.check) == (True, Check.AT_REST)
+    assert int(picture.copy()[60, 700]) == 7
+
+
+def test_a_cursor_after_rows_of_a_narrower_text_mode_does_not_hide_it(tracker: Tracker) -> None:
+    dump(tracker, plain(720, 400))
+    tracker.take([part(9, 0, 639, 16)])
+    dump(tracker, plain(720, 400))
+    outcome = tracker.take([*(row(number, 640) for number in range(25)), part(8, 46, 8, 2)])
+    assert outcome.check is Check.NOW
+
+
 def test_a_whole_picture_is_believed_at_any_time(tracker: Tracker, picture: Picture) -> None:
     dump(tracker, plain(640, 480))
     tracker.take([row(0)])

@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
 
 from reflexarc.drivers.qemu import launch as qemu_vm
@@ -118,7 +118,7 @@ def _not_ours(entry: Entry, act: str) -> ConfigError:
 
 
 def stop_vm(entry: Entry) -> bool:
-    """End the machine's VM; tell whether there was one.
+    """End the machine's VM; tell whether there was one. What its console said goes, too, unless a run is held.
 
     Raises ConfigError for one that reflexarc only attaches to.
     """
@@ -126,9 +126,18 @@ def stop_vm(entry: Entry) -> bool:
         raise _not_ours(entry, "stop")
     vm = running_vm(entry)
     if vm is not None:
-        vm.stop()
+        vm.stop(keep_console=_has_open_run(entry))
     _owner_file(entry).unlink(missing_ok=True)
     return vm is not None
+
+
+def _has_open_run(entry: Entry) -> bool:
+    """Tell whether a run on this machine has not ended; True, too, where the journal can't be read."""
+    try:
+        with closing(Journal(places().journal)) as journal:
+            return bool(journal.runs(place=entry.place, open_only=True))
+    except JournalError:
+        return True
 
 
 def _qemu_config(entry: Entry) -> QemuConfig:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
+from reflexarc.drivers.qemu import private
 from reflexarc.drivers.qemu.blocks import drives
 from reflexarc.drivers.qemu.client import Monitor
 from reflexarc.drivers.qemu.launch import BOOT_FILE
@@ -221,5 +222,5 @@ class QemuBoot:
 
     def _keep(self, override: Override) -> None:
         draft = self._path.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(asdict(override)))
+        private.write(draft, json.dumps(asdict(override)))
         draft.replace(self._path)

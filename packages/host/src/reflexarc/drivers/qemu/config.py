@@ -17,11 +17,11 @@ MAX_NETWORKS = 8
 # Places of the built-in controller: PIIX has two channels of two, ICH9 six ports.
 IDE_PLACES: Mapping[str, int] = {"pc": 4, "q35": 6}
 
-_LAUNCH_KEYS = (
+LAUNCH_KEYS = (
     "firmware", "memory_mib", "cpus", "disk", "disks", "cdrom", "cdroms", "accel", "machine_type", "vga",
     "network", "networks", "arguments", "binary",
 )  # fmt: skip
-_ATTACH_KEYS = ("attach", "serial")
+ATTACH_KEYS = ("attach", "serial")
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ class QemuConfig:
         Raises ConfigError on the first mistake.
         """
         settings = Settings(table, f"machine {machine!r}, qemu", folder)
-        settings.only((*_LAUNCH_KEYS, *_ATTACH_KEYS))
+        settings.only((*LAUNCH_KEYS, *ATTACH_KEYS))
         return _attached(settings) if "attach" in table else _launched(settings)
 
 
 def _attached(settings: Settings) -> QemuConfig:
     for key in settings.values:
-        if key not in _ATTACH_KEYS:
+        if key not in ATTACH_KEYS:
             raise settings.mistake(
                 key, "is for machines that are launched; with attach it has no effect: remove it"
             )

@@ -8,17 +8,24 @@ import codecs
 import fcntl
 import os
 import termios
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from reflexarc.drivers.qemu.client import Monitor
+from reflexarc.drivers.qemu.growth import Growth
 from reflexarc.drivers.qemu.locks import Lock
 from reflexarc.errors import ConnectError, ConnectionLostError, MachineBusyError, OperationTimeoutError
 
 HISTORY_BYTES = 1 << 20
 _CHUNK = 1 << 16
-_FAST, _SLOW = 0.005, 0.04
+_TAKEN_INTERVAL = 0.005
+# A machine that is lost says nothing any more: whoever reads finds out so soon.
+_LOOK_AGAIN = 1.0
+# QEMU writes its log by the character: what comes within a moment of the first makes one piece, and of a text
+# that never ends as much as comes in an interval.
+_MOMENT, _INTERVAL = 0.003, 0.03
 WRITE_TIMEOUT = 20.0
 CLOSE_TIMEOUT = 2.0
 
@@ -86,7 +93,7 @@ class Port:
             while unread[0]:
                 # Source: Linux, tcp(7), SIOCOUTQ; Unix sockets answer it, too, under the terminals' number.
                 fcntl.ioctl(end.fileno(), termios.TIOCOUTQ, unread)
-                await asyncio.sleep(_FAST if unread[0] else 0)
+                await asyncio.sleep(_TAKEN_INTERVAL if unread[0] else 0)
 
     async def _open(self) -> asyncio.StreamWriter:
         peer = self._monitor.peer
@@ -126,18 +133,22 @@ class QemuConsole:
     def __init__(self, monitor: Monitor, path: Path, log: Path) -> None:
         self._monitor = monitor
         self._path = log
-        self._log: int | None = None
+        self._log: tuple[int, Growth] | None = None
+        self._next_at = 0.0
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._port = Port(monitor, path, lambda data: None)
 
     async def read(self) -> str:
         """Wait for text not yet read; the first call begins with this start's history, at most a megabyte."""
-        interval = _FAST
-        while not (text := self._decoder.decode(self._next_bytes())):
+        log, growth = self._opened()
+        await asyncio.sleep(max(0.0, self._next_at - time.monotonic()))
+        while not (text := self._decoder.decode(os.read(log, _CHUNK))):
             if self._monitor.lost:
                 raise self._monitor.lost
-            await asyncio.sleep(interval)
-            interval = min(interval * 1.5, _SLOW)
+            if await growth.wait(_LOOK_AGAIN):
+                await asyncio.sleep(_MOMENT)
+        growth.grew()
+        self._next_at = time.monotonic() + _INTERVAL
         return text
 
     async def write(self, data: str) -> None:
@@ -147,14 +158,16 @@ class QemuConsole:
         """Let others write."""
         await self._port.close()
         if self._log is not None:
-            os.close(self._log)
+            os.close(self._log[0])
+            self._log[1].close()
             self._log = None
 
-    def _next_bytes(self) -> bytes:
+    def _opened(self) -> tuple[int, Growth]:
         if self._log is None:
-            self._log = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-            os.lseek(self._log, max(0, os.fstat(self._log).st_size - HISTORY_BYTES), os.SEEK_SET)
-        return os.read(self._log, _CHUNK)
+            log = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            os.lseek(log, max(0, os.fstat(log).st_size - HISTORY_BYTES), os.SEEK_SET)
+            self._log = log, Growth(self._path)
+        return self._log
 
 
 class SocketConsole:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import array
 import asyncio
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from jeepney import HeaderFields, Message, MessageFlag, MessageType
@@ -22,7 +22,9 @@ from reflexarc.drivers.qemu.client import Monitor
 from reflexarc.errors import PeerProtocolError
 
 ANSWER_TIMEOUT = 10.0
-_RECEIVE = 1 << 20
+_RECEIVE = 1 << 19
+# The most that Linux gives an unprivileged socket, so that a redrawn screen comes in few pieces.
+_SEND_BUFFER = 1 << 21
 # As much is read before what has come is shown, so that an endless stream can't hold everything else up.
 _BATCH = 64 << 20
 # The serial of our only call on the control connection.
@@ -41,8 +43,10 @@ class Display:
         self._changed = changed
         self._inbox = wire.Inbox(self._machine)
         self._serial = 0
-        self._latest = b""
+        # What was read last, where it was one message that wants no reply.
+        self._alone = b""
         self._sockets: list[socket.socket] = []
+        self._space = bytearray(_RECEIVE)
 
     async def open(self) -> None:
         """Register with QEMU; what is drawn from now on is reported.
@@ -71,6 +75,7 @@ class Display:
     def _pair(self) -> tuple[socket.socket, socket.socket]:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._sockets.append(ours)
         return ours, theirs
 
@@ -116,21 +121,32 @@ class Display:
     def _control_readable(self, control: socket.socket) -> None:
         """Nothing of interest comes here but the end."""
         with suppress(BlockingIOError):
-            if not _received(control):
+            if not self._received(control):
                 self.close()
 
     def _readable(self, listener: socket.socket) -> None:
-        data = None
+        """Take in what has come; most wakings are for a text cursor, which QEMU sends at every refresh."""
+        try:
+            data = self._received(listener)
+        except BlockingIOError:
+            return
+        if not self._repeats(data):
+            self._take(listener, data)
+
+    def _take(self, listener: socket.socket, data: bytes) -> None:
         messages: list[wire.Incoming] = []
         try:
             with suppress(BlockingIOError):
+                messages += self._inbox.feed(data)
+                whole = self._inbox.empty and len(data) < _RECEIVE
+                self._alone = data if whole and _is_one(messages) else b""
                 for _ in range(_BATCH // _RECEIVE):
-                    data = _received(listener)
-                    messages += self._inbox.feed(data)
                     if len(data) < _RECEIVE:
                         break
+                    data = self._received(listener)
+                    messages += self._inbox.feed(data)
             self._answer(listener, messages)
-            changes = [found for m in self._news(messages) if (found := wire.change(m, self._machine))]
+            changes = [found for m in messages if (found := wire.change(m, self._machine))]
         except PeerProtocolError as error:
             self.closed.set_exception(error)
             self.close()
@@ -140,12 +156,17 @@ class Display:
         if data == b"":
             self.close()
 
-    def _news(self, messages: Sequence[wire.Incoming]) -> Iterator[wire.Incoming]:
-        """Leave repetitions out: QEMU redraws a text cursor at every refresh, whether it blinks or not."""
-        for message in messages:
-            if message.body != self._latest:
-                self._latest = message.body
-                yield message
+    def _received(self, end: socket.socket) -> bytes:
+        """What has come, empty when the connection has ended; raises BlockingIOError when nothing has."""
+        try:
+            return bytes(memoryview(self._space)[: end.recv_into(self._space)])
+        except ConnectionResetError:
+            return b""
+
+    def _repeats(self, data: bytes) -> bool:
+        """Tell whether all that came is the message before once more, under another serial."""
+        alone = self._alone
+        return len(data) == len(alone) > 0 and data[12:] == alone[12:] and data[:8] == alone[:8]
 
     def _answer(self, listener: socket.socket, messages: Sequence[wire.Incoming]) -> None:
         """Reply to calls; QEMU holds still until its first, for the listener's properties, is answered."""
@@ -170,6 +191,10 @@ class Display:
         return bytes(Message(header, body).serialise())
 
 
+def _is_one(messages: Sequence[wire.Incoming]) -> bool:
+    return len(messages) == 1 and not messages[0].wants_reply
+
+
 def _register_listener(descriptor: int) -> Message:
     fields = {
         HeaderFields.path: "/org/qemu/Display1/Console_0",
@@ -179,14 +204,6 @@ def _register_listener(descriptor: int) -> Message:
     }
     kind, flags = MessageType.method_call, MessageFlag(0)
     return Message(Header(Endianness.little, kind, flags, 1, 0, _REGISTER, fields), (descriptor,))
-
-
-def _received(end: socket.socket) -> bytes:
-    """What has come, empty when the connection has ended; raises BlockingIOError when nothing has."""
-    try:
-        return end.recv(_RECEIVE)
-    except ConnectionResetError:
-        return b""
 
 
 async def _authenticate(end: socket.socket, *, descriptors: bool) -> None:

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reflexarc.drivers.qemu import command
+from reflexarc.drivers.qemu import command, private
 from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.firmware import uefi
 from reflexarc.errors import ConfigError, ConnectError, ConnectionLostError
@@ -32,6 +32,8 @@ START_TIMEOUT = 20.0
 GREETING_TIMEOUT = 10.0
 # What a running machine's boot order was changed to.
 BOOT_FILE = "boot.json"
+# What the serial console said in this start, and in the one before where that was not stopped but ended.
+CONSOLE_LOGS = ("serial.log", "serial.1.log")
 TERMINATE_TIMEOUT = 5.0
 REAP_TIMEOUT = 1.0
 # The size of sun_path on macOS, the smaller of the two, less the final NUL and our longest name.
@@ -71,8 +73,11 @@ class Vm:
         with _exclusive(self.folder):
             return _pid(self.folder) == self.pid
 
-    def stop(self) -> None:
-        """End QEMU, power off or on, and return when it is gone; does nothing where it already is."""
+    def stop(self, *, keep_console: bool = False) -> None:
+        """End QEMU, power off or on, and return when it is gone; does nothing where it already is.
+
+        keep_console: leave the log of the serial console, which may tell secrets, in the folder.
+        """
         with _exclusive(self.folder):
             for number, patience in ((signal.SIGTERM, TERMINATE_TIMEOUT), (signal.SIGKILL, None)):
                 if _pid(self.folder) != self.pid:
@@ -80,6 +85,9 @@ class Vm:
                 os.kill(self.pid, number)
                 _await_end(self, patience)
             _reap(self.pid)
+            if not keep_console:
+                for name in CONSOLE_LOGS:
+                    (self.folder / name).unlink(missing_ok=True)
             if self.sockets != self.folder:
                 shutil.rmtree(self.sockets, ignore_errors=True)
 
@@ -159,7 +167,7 @@ def _private(state_dir: Path) -> Path:
 @contextmanager
 def _exclusive(folder: Path) -> Iterator[None]:
     """Keep others from starting, stopping or looking for this machine's QEMU."""
-    with open(folder / "launch.lock", "wb") as lock:
+    with open(folder / "launch.lock", "wb", opener=private.opener) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -205,7 +213,7 @@ def _start(config: QemuConfig, machine: str, folder: Path) -> Vm:
     parts = _arguments(config, machine, folder, sockets, accel)
     _clear(folder, sockets)
     kept = {"sockets": str(sockets), "accel": accel, "arguments": parts}
-    (folder / "vm.json").write_text(json.dumps(kept, indent=1))
+    private.write(folder / "vm.json", json.dumps(kept, indent=1))
     vm = Vm(machine, folder, sockets, _spawn(config.binary, parts, folder / "qemu.log"), accel, tuple(parts))
     try:
         _await_ready(vm)
@@ -250,13 +258,15 @@ def _clear(folder: Path, sockets: Path) -> None:
     for path in (*sockets.glob("*.sock"), *folder.glob("shot-*.ppm")):
         path.unlink(missing_ok=True)
     with suppress(FileNotFoundError):
-        (folder / "serial.log").rename(folder / "serial.1.log")
+        (folder / CONSOLE_LOGS[0]).rename(folder / CONSOLE_LOGS[1])
 
 
 def _spawn(program: str, parts: list[str], log: Path) -> int:
+    # QEMU makes its files for everybody to read.
+    alone = ["/bin/sh", "-c", 'umask 077; exec "$@"', "sh", program, *parts]
     return os.posix_spawn(
-        program,
-        [program, *parts],
+        alone[0],
+        alone,
         os.environ,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

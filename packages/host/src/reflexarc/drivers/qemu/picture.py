@@ -8,9 +8,13 @@ from collections.abc import AsyncGenerator
 
 import numpy as np
 
+from reflexarc.drivers.qemu.pace import Pace
 from reflexarc.machine.frame import Frame, Pixels
 
 QUIET, QUIET_AT_MOST = 0.001, 0.015
+# A screen that never rests, such as a log that scrolls, is not read at every one of QEMU's refreshes, which come
+# each 30 ms; the lull is two of them and a little. A boot loader that draws its menu for a second is no such screen.
+INTERVAL, BURST, LULL = 0.15, 32, 0.07
 
 
 class Picture:
@@ -27,6 +31,7 @@ class Picture:
         self._error: BaseException | None = None
         self._dirty_since: float | None = None
         self._publishing: asyncio.TimerHandle | None = None
+        self._pace = Pace(INTERVAL, BURST, LULL)
 
     @property
     def signal(self) -> bool:
@@ -58,7 +63,7 @@ class Picture:
             raise ValueError("there is no picture yet")
         height, width = pixels.shape
         place = self._pixels[y : y + height, x : x + width]
-        if np.array_equal(place, pixels):
+        if (place == pixels).all():
             return False
         place[...] = pixels
         return True
@@ -66,6 +71,7 @@ class Picture:
     def publish(self, *, signal: bool | None = None) -> None:
         """Let the readers have what was written since the last time."""
         self._captured = time.monotonic()
+        self._pace.passed(self._captured)
         self._signal = self._signal if signal is None else signal
         self._version += 1
         self._dirty_since = None
@@ -77,14 +83,15 @@ class Picture:
     def publish_when_quiet(self) -> None:
         """Let the readers have it once nothing more has been written for a moment.
 
-        QEMU pushes a screen row by row; who reads the first rows at once only holds up the rest.
+        QEMU pushes a screen row by row; who reads the first rows at once only holds up the rest. Of a screen that
+        never rests the moment is longer.
         """
         now = time.monotonic()
         self._captured = now
         self._dirty_since = self._dirty_since or now
         if self._publishing is not None:
             self._publishing.cancel()
-        delay = max(0.0, min(QUIET, self._dirty_since + QUIET_AT_MOST - now))
+        delay = max(min(QUIET, self._dirty_since + QUIET_AT_MOST - now), self._pace.delay(now))
         self._publishing = asyncio.get_running_loop().call_later(delay, self._publish_written)
 
     def _publish_written(self) -> None:

@@ -9,7 +9,6 @@ from enum import Enum
 from reflexarc.drivers.qemu.picture import Picture
 from reflexarc.drivers.qemu.wire import Change
 from reflexarc.machine.frame import Pixels
-from reflexarc.machine.geometry import Rect
 
 # The largest cell a text cursor blinks in.
 CURSOR_WIDTH, CURSOR_HEIGHT = 16, 32
@@ -94,16 +93,29 @@ class Tracker:
 
     def _fits(self, change: Change) -> bool:
         size = self._picture.size
-        if size is None or not Rect(change.x, change.y, change.width, change.height).inside(*size):
+        if size is None or change.x < 0 or change.y < 0:
             return False
-        return self._pieces or change.width == size[0]
+        width, height = size
+        if change.x + change.width > width or change.y + change.height > height:
+            return False
+        return self._pieces or change.width == width
 
     def _rows_of_another_width(self, changes: Sequence[Change]) -> bool:
-        """Tell whether the changes redraw a text screen from its top in rows narrower than the picture."""
-        rows = changes[:_TELLING_ROWS]
+        """Tell whether the changes redraw a text screen from its top in rows narrower than the picture.
+
+        Lines of one length that are replaced come like that, too, until a row comes that is longer or shorter.
+        """
         size = self._picture.size
-        if size is None or len(rows) < _TELLING_ROWS or rows[0].width >= size[0]:
+        if size is None or not changes or changes[0].width >= size[0]:
             return False
-        place = [(row.x, row.y, row.width, row.height) for row in rows]
-        width, height = rows[0].width, rows[0].height
-        return place == [(0, number * height, width, height) for number in range(_TELLING_ROWS)]
+        width, height = changes[0].width, changes[0].height
+        alike = 0
+        for change in changes:
+            if (change.x, change.y, change.width, change.height) != (0, alike * height, width, height):
+                break
+            alike += 1
+        if alike < _TELLING_ROWS or alike == len(changes):
+            return alike >= _TELLING_ROWS
+        after = changes[alike]
+        is_row = (after.y, after.height) == (alike * height, height) and after.width > CURSOR_WIDTH
+        return not is_row

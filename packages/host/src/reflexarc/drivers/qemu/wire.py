@@ -19,6 +19,7 @@ from reflexarc.machine.frame import MAX_PIXELS, Pixels
 
 MAX_MESSAGE = 300 << 20
 _MAX_FIELDS = 4096
+_ORDERS: Mapping[int, str] = {ord("l"): "<", ord("B"): ">"}
 _FIXED = 16
 # Source: pixman.h; both are 32-bit words 0x??RRGGBB.
 _RGB_FORMATS = frozenset({0x20020888, 0x20028888})
@@ -27,34 +28,30 @@ _LAYOUTS: Mapping[tuple[object, object], str] = {
     ("Update", "iiiiuuay"): "iiiiII",
 }
 
-_Header = tuple[MessageType, MessageFlag, Mapping[HeaderFields, object]]
+_Header = tuple[MessageType, bool, Mapping[HeaderFields, object]]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Incoming:
     """A message: `fields` of its header by their code, `body` as it came, `order` the struct code of its bytes."""
 
     kind: MessageType
-    flags: MessageFlag
+    wants_reply: bool
     serial: int
     fields: Mapping[HeaderFields, object]
-    body: bytes
+    body: memoryview
     order: str
 
     @property
     def member(self) -> object:
         return self.fields.get(HeaderFields.member)
 
-    @property
-    def wants_reply(self) -> bool:
-        return self.kind is MessageType.method_call and not self.flags & MessageFlag.no_reply_expected
-
     def replies_to(self, serial: int) -> bool:
         """Tell whether this is the reply, good or bad, to the call with that serial."""
         return self.fields.get(HeaderFields.reply_serial) == serial
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Change:
     """New pixels at (x, y); `whole` where they are the whole screen, in whatever size it has now.
 
@@ -74,46 +71,66 @@ class Inbox:
 
     def __init__(self, machine: str) -> None:
         self._machine = machine
-        self._buffer = bytearray()
+        self._rest = bytearray()
+        self._wanted = 0
 
     def feed(self, data: bytes) -> list[Incoming]:
-        """Take bytes in and return the messages they complete.
+        """Take bytes in and return the messages they complete, whose bodies are parts of them.
 
         Raises PeerProtocolError when they are no D-Bus message or one above 300 MiB; nothing may follow then.
         """
-        self._buffer += data
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._wanted:
+                return []
+            data = bytes(self._rest)
+        stream, at = memoryview(data), 0
         messages = []
-        while (cut := self._cut()) is not None:
-            messages.append(cut)
+        while (end := self._end(stream[at:])) <= len(data) - at:
+            messages.append(self._cut(stream[at : at + end]))
+            at += end
+        self._rest, self._wanted = bytearray(stream[at:]), end
         return messages
 
-    def _cut(self) -> Incoming | None:
-        if len(self._buffer) < _FIXED:
-            return None
-        order = {ord("l"): "<", ord("B"): ">"}.get(self._buffer[0])
-        if order is None or self._buffer[3] != 1:
-            raise self._broken("no D-Bus message")
-        body_length, serial, fields_length = struct.unpack_from(order + "III", self._buffer, 4)
+    @property
+    def empty(self) -> bool:
+        """Whether everything that came has been taken out."""
+        return not self._rest
+
+    def _end(self, stream: memoryview) -> int:
+        """The length of the first message; of one whose beginning isn't there yet, that of a beginning."""
+        if len(stream) < _FIXED:
+            return _FIXED
+        start, body_length = self._lengths(stream)
+        return start + body_length
+
+    def _lengths(self, stream: memoryview) -> tuple[int, int]:
+        order = _ORDERS.get(stream[0])
+        if order is None or stream[3] != 1:
+            raise self._broken("no D-Bus message", stream)
+        body_length, _, fields_length = struct.unpack_from(order + "III", stream, 4)
         start = (_FIXED + fields_length + 7) // 8 * 8
         if fields_length > _MAX_FIELDS or start + body_length > MAX_MESSAGE:
-            raise self._broken("a D-Bus message that is too long")
-        if len(self._buffer) < start + body_length:
-            return None
-        kind, flags, fields = self._header(bytes(self._buffer[:start]))
-        body = bytes(memoryview(self._buffer)[start : start + body_length])
-        del self._buffer[: start + body_length]
-        return Incoming(kind, flags, serial, fields, body, order)
+            raise self._broken("a D-Bus message that is too long", stream)
+        return start, body_length
 
-    def _header(self, raw: bytes) -> _Header:
+    def _cut(self, message: memoryview) -> Incoming:
+        start, _ = self._lengths(message)
+        order = _ORDERS[message[0]]
+        (serial,) = struct.unpack_from(order + "I", message, 8)
+        kind, wants_reply, fields = self._header(message[:start])
+        return Incoming(kind, wants_reply, serial, fields, message[start:], order)
+
+    def _header(self, raw: memoryview) -> _Header:
         """Read the header; messages of one sort differ only in the lengths and the serial, left out here."""
         try:
-            return _read_header(raw[:4] + bytes(8) + raw[12:])
+            return _read_header(bytes(raw[:4]) + bytes(8) + bytes(raw[12:]))
         except (ValueError, LookupError, TypeError, AssertionError, RecursionError, struct.error) as error:
-            raise self._broken("a D-Bus header that can't be read") from error
+            raise self._broken("a D-Bus header that can't be read", raw) from error
 
-    def _broken(self, problem: str) -> PeerProtocolError:
+    def _broken(self, problem: str, stream: memoryview) -> PeerProtocolError:
         return PeerProtocolError(
-            f"QEMU's display sent {problem}", machine=self._machine, raw=bytes(self._buffer[:200])
+            f"QEMU's display sent {problem}", machine=self._machine, raw=bytes(stream[:200])
         )
 
 
@@ -123,7 +140,9 @@ def _read_header(raw: bytes) -> _Header:
     if b"()" in raw:
         raise ValueError("an empty structure")
     header = Header.from_buffer(raw)[0]
-    return header.message_type, header.flags, MappingProxyType(header.fields)
+    asks = header.message_type is MessageType.method_call
+    wants_reply = asks and not header.flags & MessageFlag.no_reply_expected
+    return header.message_type, wants_reply, MappingProxyType(header.fields)
 
 
 def change(message: Incoming, machine: str) -> Change | None:
@@ -146,12 +165,12 @@ def change(message: Incoming, machine: str) -> Change | None:
         raise PeerProtocolError(
             f"QEMU's display sent a {message.member} that contradicts itself ({error})",
             machine=machine,
-            raw=message.body[:200],
+            raw=bytes(message.body[:200]),
         ) from error
     return Change(x, y, width, height, pixels, whole=message.member == "Scanout")
 
 
-def _pixels(data: bytes, width: int, height: int, stride: int, pixel_format: int) -> Pixels | None:
+def _pixels(data: memoryview, width: int, height: int, stride: int, pixel_format: int) -> Pixels | None:
     if width <= 0 or height <= 0 or width * height > MAX_PIXELS:
         raise ValueError(f"{width}x{height} pixels")
     if pixel_format not in _RGB_FORMATS:

@@ -71,6 +71,11 @@ class ConsoleReader:
         self._reading: _Reading | None = None
         self._text: ScreenText | None = None
 
+    @property
+    def layout(self) -> Layout | None:
+        """Where the cells of the screen read last lie, None when that was no text console."""
+        return self._layout
+
     def cell(self, row: int, column: int) -> Rect | None:
         """Pixels of a cell of the screen read last, None when that was no text console."""
         return self._layout.grid.cell(row, column) if self._layout else None
