@@ -52,7 +52,7 @@ class _Member:
 def from_object(kind: Type[T], values: Mapping[str, object]) -> T:
     """Build a `kind` from an object's fields; raises WireError where one is missing or of a wrong sort."""
     found = {}
-    for member in _members(kind):
+    for member in _members(cast(Any, kind)):
         value = values.get(member.wire)
         if value is not None:
             found[member.name] = _read_member(member, value)
@@ -63,7 +63,7 @@ def from_object(kind: Type[T], values: Mapping[str, object]) -> T:
 
 def to_object(value: object) -> Dict[str, object]:
     """Return a dataclass's fields as JSON values, without those that are None."""
-    fields = ((member, getattr(value, member.name)) for member in _members(type(value)))
+    fields = ((member, getattr(value, member.name)) for member in _members(cast(Any, type(value))))
     return {member.wire: _json(item) for member, item in fields if item is not None}
 
 
