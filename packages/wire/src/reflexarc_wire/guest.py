@@ -80,7 +80,7 @@ def write_reply(reply: object, id: Id = None) -> bytes:  # noqa: A002
 def write_refusal(failure: Failure, id: Id = None, *, executing: bool) -> bytes:  # noqa: A002
     """Write that a request can't be served, in the form its sender waits for: a frame if it was for `exec`."""
     if executing:
-        return write_frame(NotStarted(failure.error, failure.code or None), id)
+        return write_frame(NotStarted(failure.error, failure.code), id)
     return write_reply(failure, id)
 
 

@@ -10,10 +10,10 @@ from reflexarc_wire.values import App, Display, Node, Readiness, Window
 
 @dataclass(frozen=True)
 class Failure:
-    """The operation failed; `code` is one of `CODES`, and empty from a version 2 agent."""
+    """The operation failed; `code` is one of `CODES`, absent from a version 2 agent."""
 
     error: str
-    code: str = ""
+    code: Optional[str] = None
     detail: Optional[str] = None
 
 
