@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -142,6 +143,7 @@ def _spawn(request: Exec, owner: Account, streams: _Streams) -> subprocess.Popen
     environment = {**owner.environment, **(request.env or {})}
     stdio = streams.theirs
     if streams.terminal is not None:
+        _find(argv[0], environment.get("PATH"))
         argv = ["/bin/sh", "-c", _TAKE_TERMINAL, streams.terminal, *argv]
         environment.setdefault("TERM", "xterm")
         stdio = [subprocess.DEVNULL] * 3
@@ -158,6 +160,12 @@ def _spawn(request: Exec, owner: Account, streams: _Streams) -> subprocess.Popen
         group=owner.gid if owner.other else None,
         extra_groups=owner.groups if owner.other else None,
     )
+
+
+def _find(program: str, path: Optional[str]) -> None:
+    """Raise FileNotFoundError where a program isn't on the path; with a terminal its shell would only print it."""
+    if "/" not in program and shutil.which(program, path=path) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
 
 
 def _pipes() -> _Streams:

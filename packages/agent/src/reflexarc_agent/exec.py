@@ -7,12 +7,22 @@ import select
 import signal
 import time
 from functools import partial
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Tuple, Union
 
 from reflexarc_agent.channel import PEER_CLOSED, Channel, HostGoneError
 from reflexarc_agent.child import Child
-from reflexarc_wire import Asked, GuestEnd, Malformed
-from reflexarc_wire.frames import Credit, EndOfInput, Exit, FromHost, Resize, Signal, Stdin, write_frame
+from reflexarc_wire import Asked, GuestEnd, Malformed, WireError
+from reflexarc_wire.frames import (
+    Credit,
+    EndOfInput,
+    Exit,
+    FromHost,
+    NotStarted,
+    Resize,
+    Signal,
+    Stdin,
+    write_frame,
+)
 from reflexarc_wire.requests import Exec
 
 # After the exit, for what other processes that hold the output still write.
@@ -51,7 +61,7 @@ class Execution:
         self._told = False
 
     def run(self) -> None:
-        """Relay to the end; raises HostGoneError where the host is gone and WireError where it broke the protocol."""
+        """Relay to the end; raises HostGoneError where the host is gone."""
         try:
             self._take_frames()
             while not self._told or self._outbox or self._channel.pending:
@@ -104,7 +114,7 @@ class Execution:
 
     def _hear(self) -> None:
         data = self._channel.receive()
-        if data is not None:
+        if data is not None and not self._told:
             self._end.feed(data)
             self._take_frames()
 
@@ -112,9 +122,12 @@ class Execution:
         raise HostGoneError
 
     def _take_frames(self) -> None:
-        while (frame := self._end.next()) is not None:
-            if not isinstance(frame, (Asked, Malformed)) and not self._told:
-                self._take(frame)
+        try:
+            while (frame := self._end.next()) is not None:
+                if not isinstance(frame, (Asked, Malformed)):
+                    self._take(frame)
+        except WireError as error:
+            self._tell(NotStarted(str(error), error.code))
 
     def _take(self, frame: FromHost) -> None:
         if isinstance(frame, Stdin):
@@ -158,6 +171,8 @@ class Execution:
             return len(self._stdin)
 
     def _relay(self, fd: int) -> None:
+        if self._credit == 0:
+            return  # the other output took it
         try:
             data = os.read(fd, _CHUNK if self._credit is None else min(_CHUNK, self._credit))
         except BlockingIOError:
@@ -198,6 +213,8 @@ class Execution:
 
     def _tell_exit(self) -> None:
         held = bool(self._child.outputs)
-        code = self._child.reap()
-        self._outbox += write_frame(Exit(code, held or None, self._timed_out or None))
+        self._tell(Exit(self._child.reap(), held or None, self._timed_out or None))
+
+    def _tell(self, last: Union[Exit, NotStarted]) -> None:
+        self._outbox += write_frame(last)
         self._told = True
