@@ -138,17 +138,22 @@ def read(request: ReadFile) -> ReadFileReply:
     """Read a chunk of a regular file, at most 1 MiB."""
     offset = request.offset or 0
     size = _DEFAULT_READ if request.size is None else min(request.size, MAX_READ)
-    # Opening a named pipe or a device must not wait.
-    handle = os.open(request.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    with open(handle, "rb", buffering=0) as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise RefusalError(OS_ERROR, f"{request.path}: not a regular file")
+    with _open_regular(request.path) as file:
+        found = os.fstat(file.fileno())
         file.seek(offset)
         data = _read_all(file, size + 1)
         digest = _sha256(file) if request.sha256 else None
     mode = stat.S_IMODE(found.st_mode)
     return ReadFileReply(data[:size], offset, found.st_size, mode, len(data) <= size, digest)
+
+
+def _open_regular(path: str) -> IO[bytes]:
+    # Opening a named pipe or a device must not wait.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise RefusalError(OS_ERROR, f"{path}: not a regular file")
+    return open(handle, "rb", buffering=0)
 
 
 def _read_all(file: IO[bytes], size: int) -> bytes:
