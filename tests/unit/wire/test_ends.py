@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from itertools import pairwise
 from typing import Any, get_type_hints
 
@@ -10,7 +11,20 @@ from hypothesis import strategies as st
 from tests.unit.wire.transcripts import said
 
 from reflexarc_wire import Answer, Asked, GuestEnd, HostEnd, Malformed, WireError, write_refusal, write_reply
-from reflexarc_wire.frames import Credit, EndOfInput, Exit, NotStarted, Signal, Stdin, Stdout, write_frame
+from reflexarc_wire.frames import (
+    GUEST_FRAMES,
+    Credit,
+    EndOfInput,
+    Exit,
+    NotStarted,
+    Signal,
+    Stdin,
+    Stdout,
+    read_data,
+    read_frame,
+    write_frame,
+)
+from reflexarc_wire.framing import FROM_GUEST, read_line
 from reflexarc_wire.replies import Done, Failure, PingReply
 from reflexarc_wire.requests import (
     REQUESTS,
@@ -306,6 +320,25 @@ def test_a_connection_runs_one_command_and_nothing_else(last: Exit | NotStarted)
 def test_frames_carry_their_requests_id_where_a_stream_is_shared() -> None:
     assert write_frame(Stdout(b"hi"), "r1") == b'{"id":"r1","t":"o","d":"aGk="}\n'
     assert write_frame(Credit(5), 7) == b'{"id":7,"t":"w","n":5}\n'
+
+
+@given(
+    st.sampled_from(
+        [b'{"t":"o","d":"', b'{"t":"i","d":"', b'{"t":"x","d":"', b'{"t":"\xff","d":"', b'{"t": "o","d":"']
+    ),
+    st.binary(max_size=9).map(b64encode) | st.text('AB+/=-_ \n\\"u0,:', max_size=12).map(str.encode),
+    st.sampled_from([b'"}', b'","d":"AAAA"}', b'"', b'"} ']),
+)
+def test_data_is_read_the_same_with_and_without_json(start: bytes, body: bytes, end: bytes) -> None:
+    line = start + body.replace(b"\n", b" ") + end
+    fast = read_data(line, GUEST_FRAMES)
+    try:
+        slow = read_frame(read_line(line, FROM_GUEST), GUEST_FRAMES)
+    except WireError:
+        slow = None
+    assert fast in (slow, None)
+    if start == b'{"t":"o","d":"' and end == b'"}' and isinstance(slow, Stdout) and b"\\" not in body:
+        assert fast == slow
 
 
 def test_a_host_refuses_to_send_a_line_that_no_agent_takes() -> None:

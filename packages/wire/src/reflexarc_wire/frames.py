@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import binascii
 from dataclasses import dataclass
-from typing import ClassVar, Mapping, Optional, Type, TypeVar, Union
+from typing import Any, ClassVar, Mapping, Optional, Type, TypeVar, Union, cast
 
 from reflexarc_wire.codec import from_object, to_object
 from reflexarc_wire.errors import Id, WireError
@@ -88,17 +89,36 @@ FromHost = Union[Stdin, EndOfInput, Signal, Resize, Credit]
 Frame = Union[FromGuest, FromHost]
 F = TypeVar("F")
 
+_DATA = (Stdout, Stderr, Stdin)
+
 GUEST_FRAMES: Mapping[str, Type[FromGuest]] = {k.t: k for k in (Stdout, Stderr, Exit, NotStarted, Credit)}
 HOST_FRAMES: Mapping[str, Type[FromHost]] = {k.t: k for k in (Stdin, EndOfInput, Signal, Resize, Credit)}
 
 
 def write_frame(frame: Frame, id: Id = None) -> bytes:  # noqa: A002
     """Write a frame as one line; `id` is its request's, needed where commands share a stream."""
-    if isinstance(frame, (Stdout, Stderr, Stdin)) and id is None:
-        # The bulk of all traffic: base64 needs no escaping.
+    if isinstance(frame, _DATA) and id is None:
         return b'{"t":"%b","d":"%b"}\n' % (frame.t.encode(), base64.b64encode(frame.d))
     envelope = {"t": frame.t} if id is None else {"id": id, "t": frame.t}
     return write_line({**envelope, **to_object(frame)})
+
+
+def read_data(line: bytes, kinds: Mapping[str, Type[F]]) -> Optional[F]:
+    """Read a line in the very form `write_frame` gives data, None for any other, which is JSON then.
+
+    Some three times faster than JSON for what is nearly all of a command's traffic.
+    """
+    kind = kinds.get(line[6:7].decode("ascii", "replace"))
+    if kind not in _DATA or line[:6] != b'{"t":"' or line[7:14] != b'","d":"' or line[-2:] != b'"}':
+        return None
+    encoded = line[14:-2]
+    try:
+        data = binascii.a2b_base64(encoded)
+    except binascii.Error:
+        return None
+    # Characters that aren't base64 are skipped by the decoder, so they show in the length.
+    whole = len(encoded) % 4 == 0 and len(data) == len(encoded) // 4 * 3 - encoded.count(b"=")
+    return cast("Any", kind)(data) if whole else None
 
 
 def read_frame(values: Mapping[str, object], kinds: Mapping[str, Type[F]]) -> Optional[F]:

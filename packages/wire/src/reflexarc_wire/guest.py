@@ -7,7 +7,7 @@ from typing import Optional, Union
 
 from reflexarc_wire.codec import to_object
 from reflexarc_wire.errors import Id, WireError
-from reflexarc_wire.frames import HOST_FRAMES, FromHost, NotStarted, read_frame, write_frame
+from reflexarc_wire.frames import HOST_FRAMES, FromHost, NotStarted, read_data, read_frame, write_frame
 from reflexarc_wire.framing import FROM_HOST, LineReader, read_line, write_line
 from reflexarc_wire.replies import Failure
 from reflexarc_wire.requests import Exec, Request, read_request
@@ -55,7 +55,7 @@ class GuestEnd:
         while (line := self._lines.next()) is not None:
             if not self.executing:
                 return self._request(line)
-            frame = read_frame(read_line(line, FROM_HOST), HOST_FRAMES)
+            frame = read_data(line, HOST_FRAMES) or read_frame(read_line(line, FROM_HOST), HOST_FRAMES)
             if frame is not None:
                 return frame
         return None

@@ -8,7 +8,16 @@ from typing import Deque, Dict, List, Optional, Union
 
 from reflexarc_wire.codec import from_object, to_object
 from reflexarc_wire.errors import LOST_BEFORE_EXIT, Id, WireError
-from reflexarc_wire.frames import GUEST_FRAMES, Exit, FromGuest, FromHost, NotStarted, read_frame, write_frame
+from reflexarc_wire.frames import (
+    GUEST_FRAMES,
+    Exit,
+    FromGuest,
+    FromHost,
+    NotStarted,
+    read_data,
+    read_frame,
+    write_frame,
+)
 from reflexarc_wire.framing import FROM_GUEST, FROM_HOST, LineReader, read_line, write_line
 from reflexarc_wire.replies import Failure
 from reflexarc_wire.requests import Exec, Request
@@ -71,7 +80,8 @@ class HostEnd:
         Raises WireError on what no guest may send: the connection is to be closed.
         """
         while (line := self._lines.next()) is not None:
-            found = self._read(read_line(line, FROM_GUEST))
+            data = read_data(line, GUEST_FRAMES) if self._running else None
+            found = data or self._read(read_line(line, FROM_GUEST))
             if found is not None:
                 return found
         return None
