@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -177,6 +178,19 @@ class Agent:
                 if holds():
                     return True
         return False
+
+
+def ended(pid: int) -> bool:
+    """Wait for any process's end, and tell whether it came."""
+    assert sys.platform == "linux"
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], PATIENCE)[0])
+    finally:
+        os.close(handle)
 
 
 def read(path: Path) -> str:

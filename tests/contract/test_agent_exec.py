@@ -3,14 +3,13 @@ from __future__ import annotations
 import os
 import pwd
 import random
-import select
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.agents import PATIENCE, Agent, Outcome, running
+from tests.agents import PATIENCE, Agent, Outcome, ended, running
 
 from reflexarc_wire.frames import Credit, EndOfInput, Exit, NotStarted, Signal, Stderr, Stdin, Stdout
 from reflexarc_wire.requests import Exec, Ping
@@ -22,18 +21,6 @@ NOBODY = pwd.getpwnam("nobody")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     with running(tmp_path_factory.mktemp("agent") / "agent.sock") as agent:
         yield agent
-
-
-def ended(pid: int) -> bool:
-    """Wait for any process's end, and tell whether it came."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([handle], [], [], PATIENCE)[0])
-    finally:
-        os.close(handle)
 
 
 @pytest.mark.parametrize(

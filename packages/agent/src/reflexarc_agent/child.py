@@ -26,6 +26,9 @@ Output = Union[Type[Stdout], Type[Stderr]]
 # A session leader without a terminal gets the one it opens first; so no code of ours runs between fork and exec.
 _TAKE_TERMINAL = 'exec "$@" <>"$0" >&0 2>&0'
 _KILL_TIMEOUT = 5.0
+_PIPE_SIZE = 1 << 18
+# Python names it from 3.10 on. Source: linux/fcntl.h, F_SETPIPE_SZ.
+_SET_PIPE_SIZE = 1031
 
 
 @dataclass
@@ -178,7 +181,15 @@ def _pipes() -> _Streams:
                 undo.callback(os.close, fd)
         undo.pop_all()
     (in_read, in_write), (out_read, out_write), (err_read, err_write) = ends
+    _widen(out_write)
     return _Streams([in_read, out_write, err_write], in_write, {out_read: Stdout, err_read: Stderr})
+
+
+def _widen(pipe: int) -> None:
+    """Give a pipe more room where the system lets us: fewer turns for the same bytes."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            fcntl.fcntl(pipe, _SET_PIPE_SIZE, _PIPE_SIZE)
 
 
 def _terminal(size: Terminal, owner: Account) -> _Streams:

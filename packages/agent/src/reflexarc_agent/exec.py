@@ -29,7 +29,7 @@ from reflexarc_wire.requests import Exec
 DRAIN_GRACE = 0.25
 # Between SIGTERM and SIGKILL when a command's time is over.
 KILL_GRACE = 5.0
-_CHUNK = 1 << 16
+_CHUNK = 1 << 17
 _OUTBOX = 1 << 18
 _STDIN_BACKLOG = 1 << 18
 _END_OF_FILE = b"\x04"
