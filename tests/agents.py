@@ -182,15 +182,17 @@ class Agent:
 
 def ended(pid: int) -> bool:
     """Wait for any process's end, and tell whether it came."""
-    assert sys.platform == "linux"
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([handle], [], [], PATIENCE)[0])
-    finally:
-        os.close(handle)
+    if sys.platform == "linux":
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return True
+        try:
+            return bool(select.select([handle], [], [], PATIENCE)[0])
+        finally:
+            os.close(handle)
+    else:
+        raise NotImplementedError
 
 
 def read(path: Path) -> str:

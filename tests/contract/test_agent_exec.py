@@ -188,6 +188,20 @@ def test_with_a_window_the_agent_gives_credit_for_input(agent: Agent) -> None:
         assert host.outcome().last == Exit(0)
 
 
+def test_credit_is_gathered_while_the_host_does_not_read(agent: Agent) -> None:
+    with agent.host() as host:
+        host.start(Exec(command="cat >/dev/null", window=1 << 30))
+        for _ in range(100):
+            host.send(*[Stdin(b"x")] * 1000)
+        host.send(EndOfInput())
+        given = []
+        while isinstance(frame := host.frame(), Credit):
+            given.append(frame.n)
+    assert frame == Exit(0)
+    # Singly they would be more than the socket and the agent hold.
+    assert (sum(given), len(given) < 50_000) == (100_000, True)
+
+
 @pytest.mark.parametrize("stuffed", ["nothing", "input", "output"])
 def test_the_group_is_killed_when_the_host_is_gone(agent: Agent, stuffed: str) -> None:
     with agent.host() as host:

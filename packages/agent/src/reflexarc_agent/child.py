@@ -48,29 +48,14 @@ class Child:
     process has exited; until `reap` it stays a zombie, so that its group's number can't become another's.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], streams: _Streams) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], streams: _Streams, exited_fd: int) -> None:
         self._process = process
         self._terminal_fd = streams.theirs[0] if streams.terminal else None
         self._reaped = False
         self.stdin: Optional[int] = streams.stdin
         self.outputs = streams.outputs
         self.has_terminal = streams.terminal is not None
-        for fd in {streams.stdin, *streams.outputs}:
-            os.set_blocking(fd, False)
-        self.exited_fd, self._told = os.pipe()
-
-    def watch(self) -> None:
-        """Have `exited_fd` tell the exit; raises OSError where the system has no thread left."""
-        thread = threading.Thread(target=_tell_exit, args=(self._process.pid, self._told), name="exit")
-        try:
-            thread.start()
-        except RuntimeError as error:
-            os.close(self._told)
-            self._process.kill()
-            self._process.wait()
-            self._reaped = True
-            self.end()
-            raise OSError(errno.EAGAIN, str(error)) from error
+        self.exited_fd = exited_fd
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole group; that it is gone already is no error."""
@@ -125,20 +110,32 @@ class Child:
 def start(request: Exec) -> Child:
     """Start a command; raises OSError where the system can't, RefusalError where the account can't be taken on."""
     owner = account(request.user)
-    streams = _terminal(request.pty, owner) if request.pty else _pipes()
-    ours = {streams.stdin, *streams.outputs}
+    with ExitStack() as undo:
+        streams = _terminal(request.pty, owner) if request.pty else _pipes()
+        for fd in {streams.stdin, *streams.outputs}:
+            undo.callback(os.close, fd)
+            os.set_blocking(fd, False)
+        with ExitStack() as theirs:
+            for fd in streams.theirs:
+                theirs.callback(os.close, fd)
+            process = _spawn(request, owner, streams)
+            if streams.terminal is not None:
+                theirs.pop_all()
+        exited_fd = _watch(process)
+        undo.pop_all()
+    return Child(process, streams, exited_fd)
+
+
+def _watch(process: subprocess.Popen[bytes]) -> int:
+    """Return a descriptor that is at its end once the process has exited; kills it where there can't be one."""
     try:
-        process = _spawn(request, owner, streams)
-    except BaseException:
-        for fd in {*ours, *streams.theirs}:
-            os.close(fd)
-        raise
-    if streams.terminal is None:
-        for fd in streams.theirs:
-            os.close(fd)
-    child = Child(process, streams)
-    child.watch()
-    return child
+        exited_fd, told = os.pipe()
+        threading.Thread(target=_tell_exit, args=(process.pid, told), name="exit").start()
+    except (OSError, RuntimeError) as error:
+        process.kill()
+        process.wait()
+        raise OSError(errno.EAGAIN, f"can't watch over the command: {error}") from error
+    return exited_fd
 
 
 def _spawn(request: Exec, owner: Account, streams: _Streams) -> subprocess.Popen[bytes]:

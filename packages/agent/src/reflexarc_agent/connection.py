@@ -7,6 +7,7 @@ import hmac
 import sys
 import time
 import traceback
+from contextlib import closing
 from typing import Optional, Union
 
 from reflexarc_agent import channel as channels
@@ -37,18 +38,15 @@ class Connection:
 
     def serve(self) -> None:
         """Answer what comes; whatever goes wrong ends this connection and nothing else."""
-        session = self._registry.open()
         try:
-            self._channel.open(time.monotonic() + HELLO_TIMEOUT)
-            self._converse(session)
-            channels.linger(self._channel, _LINGER)
+            with closing(self._channel), closing(self._registry.open()) as session:
+                self._channel.open(time.monotonic() + HELLO_TIMEOUT)
+                self._converse(session)
+                channels.linger(self._channel, _LINGER)
         except HostGoneError:
             pass
         except Exception:  # noqa: BLE001
             traceback.print_exc(file=sys.stderr)
-        finally:
-            session.close()
-            self._channel.close()
 
     def _converse(self, session: Session) -> None:
         """Serve requests until one ends the conversation; raises HostGoneError where the host does."""

@@ -56,6 +56,7 @@ class Execution:
         self._credit = request.window
         self._deadline = time.monotonic() + request.timeout if request.timeout else None
         self._timed_out = False
+        self._owed = 0
         self._unread: Optional[Dict[int, int]] = None
         self._grace_end = 0.0
         self._told = False
@@ -82,6 +83,7 @@ class Execution:
             if ready.get(fd, 0) & (events | _FAILED):
                 act()
         self._check_time()
+        self._give_credit()
         if self._unread is not None and not self._told and self._drained():
             self._tell_exit()
 
@@ -127,6 +129,7 @@ class Execution:
                 if not isinstance(frame, (Asked, Malformed)):
                     self._take(frame)
         except WireError as error:
+            self._child.signal(signal.SIGKILL)
             self._tell(NotStarted(str(error), error.code))
 
     def _take(self, frame: FromHost) -> None:
@@ -154,8 +157,7 @@ class Execution:
         if self._stdin:
             written = self._write_some()
             del self._stdin[:written]
-            if self._window is not None:
-                self._outbox += write_frame(Credit(written))
+            self._owed += written
         if self._stdin_ended and not self._stdin:
             self._child.close_stdin()
 
@@ -169,6 +171,12 @@ class Execution:
         except OSError:
             self._child.close_stdin()
             return len(self._stdin)
+
+    def _give_credit(self) -> None:
+        """Tell what the command took of its input, in one frame however slowly the host reads."""
+        if self._window is not None and self._owed and not self._told and len(self._outbox) < _OUTBOX:
+            self._outbox += write_frame(Credit(self._owed))
+            self._owed = 0
 
     def _relay(self, fd: int) -> None:
         if self._credit == 0:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import errno
+import os
 import select
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Dict, List, Optional, Protocol
 
 from reflexarc_agent.channel import Channel
@@ -17,11 +17,7 @@ from reflexarc_wire.replies import Failure
 
 MAX_CONNECTIONS = 64
 _STOP_TIMEOUT = 10.0
-# Out of descriptors or memory: what is open may end soon.
 _PAUSE = 0.1
-_PASSING = frozenset(
-    {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED, errno.EAGAIN, errno.EINTR}
-)
 
 
 class Listener(Protocol):
@@ -46,7 +42,8 @@ class Server:
         self._lock = threading.Lock()
         self._served: Dict[threading.Thread, Channel] = {}
         self._accepting: List[threading.Thread] = []
-        self._closing = threading.Event()
+        # Its end tells every thread that accepts to stop.
+        self._open_fd, self._closing_fd = os.pipe()
 
     def listen(self, listener: Listener) -> None:
         """Accept hosts from now on, in a thread of its own."""
@@ -56,7 +53,7 @@ class Server:
 
     def close(self) -> None:
         """Stop accepting, end every connection, which kills its command, and wait for all of it."""
-        self._closing.set()
+        os.close(self._closing_fd)
         for thread in self._accepting:
             thread.join(_STOP_TIMEOUT)
         with self._lock:
@@ -65,36 +62,43 @@ class Server:
             channel.interrupt()
         for thread in served:
             thread.join(_STOP_TIMEOUT)
+        os.close(self._open_fd)
 
     def _accept_all(self, listener: Listener) -> None:
-        poll = select.poll()
-        poll.register(listener.fileno(), select.POLLIN)
-        try:
-            while not self._closing.is_set():
-                if poll.poll(_PAUSE * 1000):
-                    self._accept(listener)
-        finally:
-            listener.close()
+        with closing(listener):
+            while not self._is_closing(listener.fileno()):
+                try:
+                    self._begin(listener.accept(), listener.token)
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    # Out of descriptors or memory, mostly: what is open may end soon.
+                    self._is_closing(timeout=_PAUSE)
 
-    def _accept(self, listener: Listener) -> None:
-        try:
-            channel = listener.accept()
-        except OSError as error:
-            if error.errno not in _PASSING:
-                raise
-            self._closing.wait(_PAUSE)
-            return
+    def _is_closing(self, listening: Optional[int] = None, timeout: Optional[float] = None) -> bool:
+        """Wait for a host or for the end of the server, and tell whether it is that."""
+        poll = select.poll()
+        for fd in (self._open_fd, listening):
+            if fd is not None:
+                poll.register(fd, select.POLLIN)
+        ready = poll.poll(None if timeout is None else timeout * 1000)
+        return any(fd == self._open_fd for fd, _ in ready)
+
+    def _begin(self, channel: Channel, token: Optional[str]) -> None:
+        thread = threading.Thread(target=self._serve, args=(channel, token), name="connection")
         with self._lock:
             full = len(self._served) >= MAX_CONNECTIONS
             if not full:
-                thread = threading.Thread(
-                    target=self._serve, args=(channel, listener.token), name="connection"
-                )
                 self._served[thread] = channel
         if full:
-            self._turn_away(channel)
+            _turn_away(channel, f"{MAX_CONNECTIONS} connections are open; close one")
             return
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            with self._lock:
+                del self._served[thread]
+            _turn_away(channel, str(error))
 
     def _serve(self, channel: Channel, token: Optional[str]) -> None:
         try:
@@ -103,8 +107,7 @@ class Server:
             with self._lock:
                 del self._served[threading.current_thread()]
 
-    def _turn_away(self, channel: Channel) -> None:
-        failure = Failure(f"{MAX_CONNECTIONS} connections are open; close one", BUSY)
-        with suppress(Exception):
-            channel.send(memoryview(write_reply(failure)))
-        channel.close()
+
+def _turn_away(channel: Channel, reason: str) -> None:
+    with closing(channel), suppress(Exception):
+        channel.send(memoryview(write_reply(Failure(reason, BUSY))))
