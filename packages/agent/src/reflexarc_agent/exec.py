@@ -71,6 +71,7 @@ class Execution:
             self._child.end()
 
     def _turn(self) -> None:
+        self._give_credit()
         interests = self._interests()
         masks: Dict[int, int] = {}
         for fd, events, _ in interests:
@@ -83,7 +84,6 @@ class Execution:
             if ready.get(fd, 0) & (events | _FAILED):
                 act()
         self._check_time()
-        self._give_credit()
         if self._unread is not None and not self._told and self._drained():
             self._tell_exit()
 
