@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.agents import PATIENCE, environment
+from tests.unit.wire.transcripts import NAMES, connections
 
 from reflexarc_wire import VERSION
 
@@ -100,6 +101,46 @@ def test_it_runs_commands(python: tuple[int, int], archive: Path, pty: object) -
         assert b"got hi" in output
         assert process.stderr.read() == b""
         assert process.wait(PATIENCE) == 0
+
+
+# Both ends read every recorded line and say it again.
+REPLAY = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from reflexarc_wire import Answer, Asked, GuestEnd, HostEnd, write_event, write_reply
+from reflexarc_wire.frames import write_frame
+from reflexarc_wire.values import EVENTS
+
+def again(found, host):
+    if isinstance(found, Asked):
+        return host.ask(found.request, found.id)
+    if isinstance(found, Answer):
+        return write_reply(found.reply, found.id)
+    return write_event(found) if isinstance(found, tuple(EVENTS.values())) else write_frame(found)
+
+lines = 0
+for connection in json.load(sys.stdin):
+    host, guest = HostEnd(), GuestEnd()
+    for speaker, text in connection:
+        end, line = guest if speaker == ">" else host, text.encode()
+        end.feed(line)
+        assert again(end.next(), host) == line, line
+        lines += 1
+print(lines)
+"""
+
+
+@pytest.mark.parametrize("python", CAPABLE, ids=str)
+def test_the_protocol_is_the_same(python: tuple[int, int], archive: Path) -> None:
+    said = [[(who, line.decode()) for who, line in block] for name in NAMES for block in connections(name)]
+    found = subprocess.run(
+        [PYTHONS[python], "-I", "-W", "error", "-c", REPLAY, str(archive)],
+        input=json.dumps(said).encode(),
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (found.stdout.decode().strip(), found.stderr) == (str(sum(map(len, said))), b"")
 
 
 @pytest.mark.parametrize("python", TOO_OLD, ids=str)
