@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
+import signal
 import socket
 import ssl
 import stat
@@ -12,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.agents import PATIENCE, Host, command, environment, running
+from tests.agents import PATIENCE, Host, command, ended, environment, running
 
 from reflexarc_wire import VERSION
 from reflexarc_wire.frames import EndOfInput, Exit, Stdin
@@ -213,3 +215,17 @@ def test_on_stdio_a_host_that_is_gone_takes_its_command_along() -> None:
         process.stdin.close()
         assert process.wait(PATIENCE) == 0
         assert process.stdout.read() == b""
+
+
+def test_on_stdio_a_stopped_agent_takes_its_command_along() -> None:
+    with subprocess.Popen(
+        command("--stdio"), env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b'{"op":"exec","command":"echo $$; exec sleep 1000"}\n')
+        process.stdin.flush()
+        pid = int(base64.b64decode(json.loads(process.stdout.readline())["d"]))
+        process.terminate()
+        assert process.wait(PATIENCE) == 128 + signal.SIGTERM
+    assert ended(pid)
