@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import inspect
 import json
+import sys
 from base64 import b64encode
 from itertools import pairwise
 from typing import Any, get_type_hints
@@ -25,7 +27,7 @@ from reflexarc_wire.frames import (
     write_frame,
 )
 from reflexarc_wire.framing import FROM_GUEST, read_line
-from reflexarc_wire.replies import Done, Failure, PingReply
+from reflexarc_wire.replies import AxDumpReply, Done, Failure, PingReply
 from reflexarc_wire.requests import (
     REQUESTS,
     AxDump,
@@ -348,6 +350,32 @@ def test_a_host_refuses_to_send_a_line_that_no_agent_takes() -> None:
     host.ask(Exec(command="cat"))
     with pytest.raises(WireError, match="send it in parts"):
         host.send(Stdin(bytes(1 << 20)))
+
+
+def test_the_deepest_tree_that_is_read_needs_only_half_of_pythons_stack() -> None:
+    def tree(levels: int) -> bytes:
+        inner = b'{"ref":1,"role":"x","children":[' * levels + b"]}" * levels
+        return b'{"ok":true,"tree":' + inner + b"}\n"
+
+    host = HostEnd()
+    host.ask(AxDump())
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 500)
+    try:
+        host.feed(tree(79))
+        answer = host.next()
+        host.ask(AxDump())
+        host.feed(tree(80))
+        with pytest.raises(WireError, match="nested deeper than 160"):
+            host.next()
+    finally:
+        sys.setrecursionlimit(limit)
+    assert isinstance(answer, Answer)
+    assert isinstance(answer.reply, AxDumpReply)
+    node, levels = answer.reply.tree, 0
+    while node is not None:
+        node, levels = node.children[0] if node.children else None, levels + 1
+    assert levels == 79
 
 
 def test_a_wait_takes_what_a_search_takes() -> None:
