@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import reflexarc_agent
 import reflexarc_wire
 from reflexarc_wire import Answer, HostEnd
 from reflexarc_wire.frames import Exit, FromGuest, FromHost, NotStarted, Stderr, Stdout
-from reflexarc_wire.replies import Failure
+from reflexarc_wire.replies import Failure, PingReply
 from reflexarc_wire.requests import Exec, Ping, Request
 
 SOURCES = [str(Path(package.__path__[0]).parent) for package in (reflexarc_agent, reflexarc_wire)]
@@ -131,8 +131,9 @@ class Agent:
 
     def stream(self) -> socket.socket:
         stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        stream.settimeout(PATIENCE)
+        # With a timeout a full backlog would be an error at once.
         stream.connect(str(self.path))
+        stream.settimeout(PATIENCE)
         return stream
 
     @contextmanager
@@ -171,12 +172,13 @@ class Agent:
 
     def until(self, holds: Callable[[], bool]) -> bool:
         """Ask the agent for pings until the condition holds; False if it doesn't within PATIENCE."""
-        with self.host() as host:
-            deadline = time.monotonic() + PATIENCE
-            while time.monotonic() < deadline:
-                host.ask(Ping())
-                if holds():
-                    return True
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            # Turned away while too many connections are open, it comes again.
+            with suppress(ConnectionError), self.host() as host:
+                while time.monotonic() < deadline and isinstance(host.ask(Ping()), PingReply):
+                    if holds():
+                        return True
         return False
 
 
