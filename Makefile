@@ -21,6 +21,7 @@ check: setup
 	.venv/bin/ruff format --check $(SOURCES)
 	.venv/bin/ruff check $(SOURCES)
 	for platform in linux darwin; do .venv/bin/mypy --platform $$platform $(SOURCES) || exit 1; done
+	.venv/bin/vermin --quiet --target=3.9- --no-tips --violations packages/wire/src packages/agent/src
 	.venv/bin/lint-imports
 	$(PYTHON) -m pytest -m "not full" tests/unit tests/contract
 

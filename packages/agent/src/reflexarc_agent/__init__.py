@@ -1,1 +1,3 @@
-"""The in-guest agent (no operations yet)."""
+"""The agent inside a guest: runs commands and moves files for the host, on the standard library alone."""
+
+VERSION = "0.1.0"

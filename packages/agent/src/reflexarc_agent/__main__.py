@@ -1,0 +1,5 @@
+import sys
+
+from reflexarc_agent.main import main
+
+sys.exit(main())

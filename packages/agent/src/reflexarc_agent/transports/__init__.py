@@ -1,0 +1,1 @@
+"""How hosts reach the agent."""
