@@ -51,8 +51,13 @@ def grub_without_its_files(folder: Path) -> Path:
     return image
 
 
-def isolinux_cdrom(folder: Path, config: str, modules: Sequence[str], files: Mapping[str, Path]) -> Path:
-    """A CD-ROM with ISOLINUX, some of its modules and other files in the same folder."""
+def isolinux_cdrom(
+    folder: Path, config: str, modules: Sequence[str], files: Mapping[str, Path], *, prefix: str = ""
+) -> Path:
+    """A CD-ROM with ISOLINUX, some of its modules and other files in the same folder.
+
+    prefix: where the configuration says that its files lie; it is taken out of it and of theirs.
+    """
     tree = folder / "isolinux"
     tree.mkdir()
     shutil.copy(_ISOLINUX, tree)
@@ -60,7 +65,9 @@ def isolinux_cdrom(folder: Path, config: str, modules: Sequence[str], files: Map
         shutil.copy(_SYSLINUX_MODULES / module, tree)
     for name, source in files.items():
         shutil.copy(source, tree / name)
-    (tree / "isolinux.cfg").write_text(config)
+        if prefix and source.suffix == ".cfg":
+            (tree / name).write_text(source.read_text().replace(prefix, ""))
+    (tree / "isolinux.cfg").write_text(config.replace(prefix, "") if prefix else config)
     image = folder / "isolinux.iso"
     run(
         "xorriso", "-as", "mkisofs", "-o", image, "-b", "isolinux.bin", "-c", "boot.cat",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
+from PIL import Image
+
 from guests import linux, media
 from guests.record import Recorder
 from guests.truth import vga
-from guests.vm import Machine
+from guests.vm import PATIENCE, Machine, same
 
 # Questions of the installer that a netboot image without a mirror never reaches, put to its own dialog program.
 _TEMPLATES = """Template: lab/partition-title
@@ -134,6 +138,9 @@ _QUESTIONS = (
     ("complete", "installer_complete", "Installation is complete", ("ret",)),
 )
 _CARD = ("-netdev", "user,id=net,restrict=on", "-device", "virtio-net-pci,netdev=net,romfile=")
+_GRAPHICAL = "vga=788 no_timer_check"
+# Where the graphical installer writes the title of a question.
+_TITLE = (12, 84, 700, 106)
 _TEXT = "vga=normal fb=false nomodeset no_timer_check"
 
 
@@ -198,10 +205,39 @@ def debian_installer_framebuffer(recorder: Recorder) -> None:
 
 
 def debian_installer_graphical(recorder: Recorder) -> None:
-    with recorder.machine(*_installer(recorder, "vga=788 no_timer_check", {}, "gtk")) as machine:
+    """The graphical installer: its questions differ by their titles, below a banner."""
+    with recorder.machine(*_installer(recorder, _GRAPHICAL, {}, "gtk")) as machine:
         machine.until_colours(64)
-        machine.until_still(seconds=8)
+        machine.until_still(seconds=1)
+        recorder.keep(machine, "di_graphical_start", None)
+        shown = _until_page(machine, None)
         recorder.keep(machine, "di_graphical_language", "installer_language")
+        for name, phase in (("location", "installer_welcome"), ("keyboard", "installer_keyboard")):
+            machine.keys("ret")
+            shown = _until_page(machine, shown)
+            recorder.keep(machine, f"di_graphical_{name}", phase)
+    files = {"lab.templates": _TEMPLATES, "lab.sh": _SHOW, "preseed.cfg": _PRESEED}
+    with recorder.machine(*_installer(recorder, _GRAPHICAL, files, "gtk")) as machine:
+        page: Image.Image | None = None
+        for question, expected, _, keys in _QUESTIONS:
+            page = _until_page(machine, page)
+            recorder.keep(machine, f"di_graphical_{question}", expected)
+            if keys:
+                machine.keys(*keys)
+            else:
+                machine.tell("go on")
+
+
+def _until_page(machine: Machine, before: Image.Image | None) -> Image.Image:
+    """Wait until a titled page other than the one before stands still, and return its picture."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        page = machine.until_still(seconds=2)
+        titled = len(page.crop(_TITLE).getcolors(1 << 24) or ()) > 2
+        if titled and (before is None or not same(before, page)):
+            return page
+        if time.monotonic() > deadline:
+            raise TimeoutError("no new page came")
 
 
 def _until_dialog(machine: Machine) -> None:

@@ -15,7 +15,7 @@ from reflexarc.cli.ending import exit_code, show_end, show_escalation
 from reflexarc.cli.progress import View
 from reflexarc.cli.text import printable
 from reflexarc.errors import PlaybookError, RunError
-from reflexarc.playbook import document
+from reflexarc.playbook import document, needles
 from reflexarc.playbook.state import Escalation, Reason
 from reflexarc.runs.replies import Reply
 from reflexarc.runs.run import Run
@@ -137,4 +137,6 @@ def _read(file: str) -> object:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise PlaybookError(f"can't read it: {reason}", path=file) from error
-    return document.parse(text, file).data
+    parsed = document.parse(text, file)
+    needles.embed(parsed, Path.cwd() if file == "-" else Path(file).parent)
+    return parsed.data

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from reflexarc.observation import UNKNOWN, Phases
+from reflexarc.playbook import needles
 from reflexarc.playbook.conditions import (
     AllOf,
     AnyOf,
     Changed,
     Condition,
+    NeedleIs,
     Not,
     PhaseIs,
     Region,
@@ -21,8 +23,13 @@ from reflexarc.playbook.conditions import (
 from reflexarc.playbook.document import Document, Path
 from reflexarc.playbook.fields import Fields, spell, unknown
 
-_KINDS = ("phase", "text", "serial", "changed", "settled", "value", "any", "all", "not")
-_BESIDE = {"text": ("highlighted", "region"), "value": ("equals", "matches", "in")}
+MAX_SIDE = 100_000
+_KINDS = ("phase", "text", "needle", "serial", "changed", "settled", "value", "any", "all", "not")
+_BESIDE = {
+    "text": ("highlighted", "region"),
+    "needle": ("image", "region", "threshold"),
+    "value": ("equals", "matches", "in"),
+}
 
 
 class ConditionLoader:
@@ -65,6 +72,7 @@ class ConditionLoader:
         loaders: Mapping[str, Callable[[Fields], Condition]] = {
             "phase": self._phase,
             "text": self._text,
+            "needle": _needle,
             "serial": lambda f: SerialIs(f.pattern("serial") or ""),
             "changed": self._changed,
             "settled": lambda f: Settled(f.number("settled", 0, 86_400) or 0.0),
@@ -129,6 +137,36 @@ class ConditionLoader:
             matches=fields.pattern("matches"),
             among=None if among is None else tuple(_spell_scalar(item) for item in among),
         )
+
+
+def _needle(fields: Fields) -> NeedleIs:
+    name = fields.required_text("needle", "a needle condition")
+    image = fields.text("image")
+    if image is None:
+        raise fields.error(
+            "needle",
+            "a picture is a file beside a playbook's own file; elsewhere give its PNG in base64 as `image`",
+        )
+    try:
+        height, width = needles.decode(image).shape
+    except ValueError as error:
+        raise fields.error("image", f"the needle {name!r}: {error}") from error
+    threshold = fields.number("threshold", 0.5, 1)
+    return NeedleIs(
+        name, image, _region(fields, width, height), NeedleIs.threshold if threshold is None else threshold
+    )
+
+
+def _region(fields: Fields, width: int, height: int) -> tuple[int, int, int, int] | None:
+    value = fields.get("region")
+    if value is None:
+        return None
+    if not (isinstance(value, list) and len(value) == 4 and all(type(side) is int for side in value)):
+        raise fields.error("region", "region is [x, y, width, height] in pixels")
+    x, y, wide, high = value
+    if max(map(abs, value)) > MAX_SIDE or wide < width or high < height:
+        raise fields.error("region", f"the needle of {width}x{height} pixels does not fit into its region")
+    return x, y, wide, high
 
 
 def _ends(fields: Fields, key: str) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from reflexarc.errors import PlaybookError, SafetyError
 from reflexarc.machine.policy import CLASSES, OPERATIONS, covers
 from reflexarc.observation import Phases
 from reflexarc.playbook import document as documents
+from reflexarc.playbook import needles
 from reflexarc.playbook.condition_loader import ConditionLoader
 from reflexarc.playbook.conditions import Condition, templates_in
 from reflexarc.playbook.document import Document, Path
@@ -37,7 +38,9 @@ def load_file(path: FilePath, phases: Phases) -> Playbook:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise PlaybookError(f"can't read the playbook: {reason}", path=str(path)) from error
-    return load_text(text, phases, name=str(path))
+    document = documents.parse(text, str(path))
+    needles.embed(document, path.parent)
+    return load_document(document, phases)
 
 
 def load_text(text: str, phases: Phases, *, name: str | None = None) -> Playbook:

@@ -25,12 +25,14 @@ from reflexarc.playbook.events import (
     Shown,
     Verified,
 )
+from reflexarc.playbook.model import Step
 from reflexarc.playbook.state import Outcome, RunState, Stage
 from reflexarc.runs.artifacts import RunFolder, SerialLog
 from reflexarc.runs.gallery import Gallery
 from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.performing import Performed, Performer
 from reflexarc.runs.secrets import Redactor
+from reflexarc.runs.seeking import sought
 from reflexarc.sensing.watcher import Watcher
 
 STILL, STILL_AT_MOST = 0.15, 0.6
@@ -56,6 +58,7 @@ class Runner:
     listener: Listener | None = None
     _judged: tuple[int, Stage, int] | None = None
     _last: Observation | None = None
+    _seeking: Step | None = None
     _hidden: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -110,6 +113,9 @@ class Runner:
         return self.state.stage is stage
 
     async def _do(self, next_effect: engine.Effect) -> None:
+        if self._seeking is not self.state.step:
+            self._seeking = self.state.step
+            self.watcher.seek(sought(self._seeking))
         match next_effect:
             case engine.Verify():
                 seen = self._redacted(await self.watcher.fresh())

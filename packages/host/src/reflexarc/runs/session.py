@@ -39,6 +39,7 @@ from reflexarc.runs.preflight import preflight, require
 from reflexarc.runs.replies import check_grant, check_variables
 from reflexarc.runs.run import Run
 from reflexarc.runs.runner import Listener, Runner
+from reflexarc.runs.seeking import sought
 from reflexarc.sensing.watcher import Watcher
 
 
@@ -133,6 +134,7 @@ class Session:
         state = engine.start(self._started({"name": "wait_for", "steps": [step]}, now))
         acted = self._seen is not None and self._sent_at > self._seen.at
         state = stepping.enter(replace(state, sent_at=self._sent_at, seen=self._seen, acted=acted), 0, now)
+        self.watcher.seek(sought(state.step))
         seen = self.watcher.latest or await self.watcher.fresh()
         if seen.at <= self._sent_at:
             seen = await self.watcher.fresh()

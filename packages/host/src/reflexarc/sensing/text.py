@@ -9,10 +9,11 @@ import numpy as np
 from reflexarc.machine.frame import Frame, Pixels
 from reflexarc.machine.geometry import Rect
 from reflexarc.observation import ScreenText
-from reflexarc.sensing.console import ConsoleReader
+from reflexarc.sensing.console import ConsoleReader, OverlayReader
 from reflexarc.sensing.evidence import Page
 from reflexarc.sensing.needle import is_alone, without
 from reflexarc.sensing.recogniser import Recognisers
+from reflexarc.sensing.title import TitleReader
 from reflexarc.sensing.unchanged import MAX_CURSOR, changed_box
 from reflexarc.sensing.verdict import Answer
 
@@ -36,6 +37,8 @@ class TextRung:
     def __init__(self, recognisers: Recognisers) -> None:
         self._recognisers = recognisers
         self._reader = ConsoleReader()
+        self._overlay = OverlayReader()
+        self._title = TitleReader()
 
     def read(self, frame: Frame) -> Reading:
         """Read a frame and tell the phase its text and needles speak for; an empty screen is `blank`."""
@@ -64,7 +67,11 @@ class TextRung:
         found = {one.name: place for one in self._recognisers.needles if (place := one.find(pixels))}
         if found:
             pixels = without(pixels, found.values())
-        screen = self._reader.read(replace(frame, pixels=pixels))
+        screen = (
+            self._reader.read(replace(frame, pixels=pixels))
+            or self._overlay.read(pixels)
+            or self._title.read(pixels)
+        )
         return Page(screen or ScreenText(()), frozenset(found), bool(found) and is_alone(pixels)), screen
 
     def cell_at(self, x: int, y: int) -> Rect | None:
