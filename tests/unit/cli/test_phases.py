@@ -56,7 +56,10 @@ def test_a_folder_is_tried(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert (done.returncode, found["n"], found["right"], found["confident_wrong"]) == (0, 1, 1, 0)
     assert set(found) >= {"answered", "cer", "confusion", "ms"}
-    assert "1 screens: 1 answered, 1 right" in reflexarc("test", tmp_path, home=tmp_path).stdout
+    assert (
+        "1 screens: 1 answered, 1 right, 0 rightly left unknown"
+        in reflexarc("test", tmp_path, home=tmp_path).stdout
+    )
 
 
 def test_what_can_not_be_read_is_told_in_one_line_with_exit_code_2(tmp_path: Path) -> None:

@@ -55,7 +55,10 @@ def show_escalation(state: RunState, held: Escalation) -> None:
     lines = [line for line in printable(held.text).splitlines() if line.strip()]
     for line in lines[-12:]:
         click.echo(f"  | {line}")
-    click.echo(f"  answer: reflexarc runs reply {state.run_id} resume | amend FILE | act FILE | abort")
+    click.echo(
+        f"  answer: reflexarc runs reply {state.run_id} resume | amend FILE | act FILE | "
+        "teach --phase PHASE --text REGEX | abort"
+    )
 
 
 def show_outcome(described: Mapping[str, object]) -> None:

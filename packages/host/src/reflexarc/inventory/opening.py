@@ -18,7 +18,7 @@ from reflexarc.drivers.replay.driver import open_driver as open_replay
 from reflexarc.errors import ConfigError, ConnectError, JournalError, MachineError
 from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
-from reflexarc.inventory.places import phase_folders, places
+from reflexarc.inventory.places import own_phases, phase_folders, places
 from reflexarc.machine.capabilities import Capabilities
 from reflexarc.machine.guard import Audit, Guard
 from reflexarc.machine.keyboard import KeysDown
@@ -237,6 +237,7 @@ async def open_session(
                     at_begin,
                     place=entry.place,
                     drivers=entry.drivers,
+                    phase_folder=own_phases(),
                 )
                 try:
                     yield session

@@ -12,8 +12,8 @@ from typing import TypeAlias
 from reflexarc.observation import EXACT_RUNGS, OWN_RUNG_PHASES, UNKNOWN, Observation, Phases, ScreenText
 from reflexarc.playbook.template import render
 
-# Origins whose word never satisfies a precondition.
-NOT_AUTHORITATIVE = frozenset({"vision", "none", ""})
+# Origins whose word never satisfies a precondition; `taught` is what an agent taught and no person accepted.
+NOT_AUTHORITATIVE = frozenset({"vision", "taught", "none", ""})
 
 
 @dataclass(frozen=True)

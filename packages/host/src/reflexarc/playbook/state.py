@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from reflexarc.observation import Observation, Phases
-from reflexarc.playbook.events import FrameRef
+from reflexarc.playbook.events import FrameRef, Lesson
 from reflexarc.playbook.model import Playbook, Step
 
 
@@ -118,6 +118,7 @@ class RunState:
     escalation: Escalation | None = None
     escalations: int = 0
     grants: Mapping[str, int] = field(default_factory=dict)
+    lessons: tuple[Lesson, ...] = ()
     warnings: tuple[str, ...] = ()
     outcome: Outcome | None = None
     reason: str = ""

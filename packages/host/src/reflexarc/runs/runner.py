@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from reflexarc.errors import MachineError, RunError
 from reflexarc.machine.guard import Permit
@@ -33,6 +34,7 @@ from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.performing import Performed, Performer
 from reflexarc.runs.secrets import Redactor
 from reflexarc.runs.seeking import sought
+from reflexarc.runs.teaching import Pupil
 from reflexarc.sensing.watcher import Watcher
 
 STILL, STILL_AT_MOST = 0.15, 0.6
@@ -47,7 +49,8 @@ Listener = Callable[[Event, RunState, RunState], None]
 class Runner:
     """Drives one run on one machine until it is held or has ended.
 
-    secrets: the values by name. listener: told of every event that changed the run.
+    secrets: the values by name. listener: told of every event that changed the run. phase_folder: where what the
+    run is taught is kept for later ones.
     """
 
     ledger: Ledger
@@ -56,6 +59,7 @@ class Runner:
     folder: RunFolder
     secrets: Mapping[str, str]
     listener: Listener | None = None
+    phase_folder: Path | None = None
     _judged: tuple[int, Stage, int] | None = None
     _last: Observation | None = None
     _seeking: Step | None = None
@@ -67,6 +71,7 @@ class Runner:
         self._gallery = Gallery(self.folder.path)
         self._serial = SerialLog(self.folder.path)
         self.watcher.heard = self._serial.hear
+        self._pupil = Pupil(self.watcher, self.phase_folder, len(self.state.lessons))
         self._performer = Performer(self.machine, self.watcher, self.secrets, self._store)
 
     @property
@@ -83,6 +88,8 @@ class Runner:
         try:
             return await self._go_on()
         finally:
+            if self.state.stage is Stage.ENDED:
+                self._pupil.leave(self.state)
             self._gallery.finish()
             self._serial.write(self._redactor.text)
 
@@ -113,6 +120,7 @@ class Runner:
         return self.state.stage is stage
 
     async def _do(self, next_effect: engine.Effect) -> None:
+        self._pupil.learn(self.state)
         if self._seeking is not self.state.step:
             self._seeking = self.state.step
             self.watcher.seek(sought(self._seeking))

@@ -49,6 +49,7 @@ class Session:
 
     runs: the folder of runs. place: what tells the machine from others of its name. drivers: what the machine is
     reached by. at_end: called with the id of a run of this machine that has ended; at_begin: of one that begins.
+    phase_folder: of the user's own phases, where what runs are taught is kept; None to keep nothing.
     """
 
     machine: Machine
@@ -61,6 +62,7 @@ class Session:
     at_begin: Callable[[str], None]
     place: str = ""
     drivers: tuple[str, ...] = ()
+    phase_folder: Path | None = None
     _sends: int = 0
     _sent_at: float = field(default=float("-inf"))
     _seen: Observation | None = None
@@ -275,7 +277,7 @@ class Session:
         self, ledger: Ledger, lock: MachineLock, values: Mapping[str, str], listener: Listener | None
     ) -> Run:
         folder = RunFolder(self.runs, ledger.state.run_id)
-        runner = Runner(ledger, self.machine, self.watcher, folder, values, listener)
+        runner = Runner(ledger, self.machine, self.watcher, folder, values, listener, self.phase_folder)
         return Run(runner, self.lock, lock, self.at_end)
 
     def _started(self, source: Mapping[str, object], at: float, run_id: str = "") -> Started:

@@ -54,6 +54,12 @@ class Ladder:
         self._changed_at = 0.0
         self._serial = ("", "")
 
+    def learn(self, recognisers: Recognisers) -> None:
+        """Recognise by these from now on; what was concluded by others is not repeated."""
+        self.recognisers = recognisers
+        self._text.learn(recognisers)
+        self._classified = None
+
     def read(self, evidence: Evidence) -> Observation:
         """Conclude what the machine shows; always answers, with the phase `unknown` where no rung does."""
         if evidence.serial is not self._serial[0]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -40,6 +42,10 @@ class TextRung:
         self._overlay = OverlayReader()
         self._title = TitleReader()
 
+    def learn(self, recognisers: Recognisers) -> None:
+        """Recognise by these from the next frame on."""
+        self._recognisers = recognisers
+
     def read(self, frame: Frame) -> Reading:
         """Read a frame and tell the phase its text and needles speak for; an empty screen is `blank`."""
         page, screen = self.page(frame)
@@ -47,7 +53,7 @@ class TextRung:
             if _is_empty(screen, frame.pixels):
                 screen = replace(screen, lines=("",) * len(screen.lines), highlighted=()) if screen else None
                 return Reading(Answer("blank", 1.0, "text", complete=True, screen=screen), screen)
-            if screen is None:
+            if screen is None and not self._recognisers.patches:
                 return Reading(None, None)
         verdict = self._recognisers.of_screen(page)
         if verdict is None:
@@ -64,7 +70,8 @@ class TextRung:
         Needles are painted over before the text is read: pictures are no characters.
         """
         pixels = frame.pixels
-        found = {one.name: place for one in self._recognisers.needles if (place := one.find(pixels))}
+        needles = self._recognisers.needles
+        found = {name: place for name, one in needles.items() if (place := one.find(pixels))}
         if found:
             pixels = without(pixels, found.values())
         screen = (
@@ -72,7 +79,13 @@ class TextRung:
             or self._overlay.read(pixels)
             or self._title.read(pixels)
         )
-        return Page(screen or ScreenText(()), frozenset(found), bool(found) and is_alone(pixels)), screen
+        alone = bool(found) and is_alone(pixels)
+        return Page(screen or ScreenText(()), frozenset(found), alone, self._seeking(frame.pixels)), screen
+
+    def _seeking(self, pixels: Pixels) -> Callable[[str], bool]:
+        """Looks for a patch on a picture, for each at most once."""
+        patches = self._recognisers.patches
+        return cache(lambda name: name in patches and patches[name].is_on(pixels))
 
     def cell_at(self, x: int, y: int) -> Rect | None:
         """The character cell at a pixel of the frame read last, None where that was no text console."""

@@ -96,8 +96,9 @@ def judge(chosen: Iterable[Label], recognisers: Recognisers) -> Iterator[Result]
 
 
 def summary(results: Iterable[Result]) -> dict[str, object]:
-    """The figures of a trial: n, answered, right, confident_wrong, cer, confusion, ms, mistakes.
+    """The figures of a trial: n, answered, right, rightly_unknown, confident_wrong, cer, confusion, ms, mistakes.
 
+    rightly_unknown: how many were left unknown whose label says that no phase fits.
     cer: share of the characters read wrong, None where no true text lies beside the pictures.
     confusion: label -> answer -> how often. mistakes: the files of the confident mistakes.
     """
@@ -112,6 +113,7 @@ def summary(results: Iterable[Result]) -> dict[str, object]:
         "n": len(judged),
         "answered": sum(result.phase != UNKNOWN for result in judged),
         "right": sum(result.right for result in judged),
+        "rightly_unknown": sum(r.label.phase is None and r.phase == UNKNOWN for r in judged),
         "confident_wrong": len(mistakes),
         "cer": sum(result.wrong for result in judged) / length if length else None,
         "characters": length,

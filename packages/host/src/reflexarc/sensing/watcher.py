@@ -16,6 +16,7 @@ from reflexarc.machine.frame import Frame
 from reflexarc.observation import Observation
 from reflexarc.sensing.ladder import Evidence, Ladder
 from reflexarc.sensing.needle import Patch
+from reflexarc.sensing.recogniser import Recognisers
 from reflexarc.sensing.serial import KEPT
 
 POWER_INTERVAL = 0.5
@@ -106,6 +107,17 @@ class Watcher:
         seen = self.latest
         while seen is not None and (now := time.monotonic()) < min(seen.changed_at + seconds, deadline):
             seen = await self.next(seen, min(seen.changed_at + seconds, deadline) - now) or seen
+
+    @property
+    def recognisers(self) -> Recognisers:
+        """By what phases are recognised."""
+        return self._ladder.recognisers
+
+    def learn(self, recognisers: Recognisers) -> None:
+        """Recognise by these from now on, and look again at what is seen already."""
+        self._ladder.learn(recognisers)
+        if self.latest is not None and self.latest.frame is not None:
+            self._observe()
 
     def seek(self, needles: Mapping[str, Patch]) -> None:
         """Look for these pictures from now on; what is seen already is looked at again where any is new."""
