@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from PIL import Image, ImageDraw
+
 INSTALLER = Path("/usr/lib/debian-installer/images/12/amd64")
 MEMTEST = Path("/boot/memtest86+x64.bin")
 _ISOLINUX = Path("/usr/lib/ISOLINUX/isolinux.bin")
@@ -74,6 +76,19 @@ def isolinux_cdrom(
         "-no-emul-boot", "-boot-load-size", "4", "-boot-info-table", tree,
     )  # fmt: skip
     return image
+
+
+def backdrop(path: Path) -> Path:
+    """A picture to put text over: slopes of light, edges and blots."""
+    light = Image.linear_gradient("L").resize((640, 480))
+    dark = Image.radial_gradient("L").resize((640, 480)).point(lambda value: value // 3)
+    picture = Image.merge("RGB", (dark, light.point(lambda value: value // 2), light.rotate(180)))
+    draw = ImageDraw.Draw(picture)
+    draw.polygon([(0, 300), (260, 480), (0, 480)], fill=(20, 60, 50))
+    draw.polygon([(640, 0), (640, 260), (430, 0)], fill=(30, 20, 70))
+    draw.ellipse((20, 15, 90, 60), outline=(190, 200, 200), width=3)
+    picture.save(path)
+    return path
 
 
 def systemd_boot_disk(folder: Path) -> Path:

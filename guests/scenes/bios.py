@@ -152,9 +152,10 @@ def isolinux(recorder: Recorder) -> None:
 
 
 def isolinux_debian(recorder: Recorder) -> None:
-    """The menu of Debian's own media, with its picture and its colours."""
+    """The menu of Debian's own media in its colours, over a picture of ours."""
     screens = media.INSTALLER / "text/debian-installer/amd64/boot-screens"
     files = {path.name: path for path in screens.iterdir()}
+    files["splash.png"] = media.backdrop(recorder.folder() / "splash.png")
     config = (screens / "syslinux.cfg").read_text()
     cdrom = media.isolinux_cdrom(
         recorder.folder(), config, (), files, prefix="debian-installer/amd64/boot-screens/"

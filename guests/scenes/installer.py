@@ -139,6 +139,8 @@ _QUESTIONS = (
 )
 _CARD = ("-netdev", "user,id=net,restrict=on", "-device", "virtio-net-pci,netdev=net,romfile=")
 _GRAPHICAL = "vga=788 no_timer_check"
+# Its banner, however wide the screen is.
+_BANNER = (0, 0, 4096, 75)
 # Where the graphical installer writes the title of a question.
 _TITLE = (12, 84, 700, 106)
 _TEXT = "vga=normal fb=false nomodeset no_timer_check"
@@ -209,19 +211,29 @@ def debian_installer_graphical(recorder: Recorder) -> None:
     with recorder.machine(*_installer(recorder, _GRAPHICAL, {}, "gtk")) as machine:
         machine.until_colours(64)
         machine.until_still(seconds=1)
-        recorder.keep(machine, "di_graphical_start", None)
+        recorder.keep(machine, "di_graphical_start", None, hidden=_BANNER)
         shown = _until_page(machine, None)
-        recorder.keep(machine, "di_graphical_language", "installer_language")
-        for name, phase in (("location", "installer_welcome"), ("keyboard", "installer_keyboard")):
-            machine.keys("ret")
-            shown = _until_page(machine, shown)
-            recorder.keep(machine, f"di_graphical_{name}", phase)
-    files = {"lab.templates": _TEMPLATES, "lab.sh": _SHOW, "preseed.cfg": _PRESEED}
+        recorder.keep(machine, "di_graphical_language", "installer_language", hidden=_BANNER)
+        machine.keys("ret")
+        shown = _until_page(machine, shown)
+        recorder.keep(machine, "di_graphical_location", "installer_welcome", hidden=_BANNER)
+        machine.keys("ret")
+        between = machine.until_still(seconds=2)
+        if not _is_drawn(between):
+            # The title stays while the installer works towards its next question.
+            recorder.keep(machine, "di_graphical_between", None, hidden=_BANNER)
+        _until_page(machine, shown)
+        recorder.keep(machine, "di_graphical_keyboard", "installer_keyboard", hidden=_BANNER)
+
+
+def debian_installer_graphical_questions(recorder: Recorder) -> None:
+    """The same questions as in text; here the installer asks them in the place of its first one."""
+    files = {"lab.templates": _TEMPLATES, "lib/main-menu.d/99lab": _SHOW}
     with recorder.machine(*_installer(recorder, _GRAPHICAL, files, "gtk")) as machine:
         page: Image.Image | None = None
         for question, expected, _, keys in _QUESTIONS:
             page = _until_page(machine, page)
-            recorder.keep(machine, f"di_graphical_{question}", expected)
+            recorder.keep(machine, f"di_graphical_{question}", expected, hidden=_BANNER)
             if keys:
                 machine.keys(*keys)
             else:
@@ -230,14 +242,19 @@ def debian_installer_graphical(recorder: Recorder) -> None:
 
 def _until_page(machine: Machine, before: Image.Image | None) -> Image.Image:
     """Wait until a titled page other than the one before stands still, and return its picture."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + 2 * PATIENCE
     while True:
         page = machine.until_still(seconds=2)
-        titled = len(page.crop(_TITLE).getcolors(1 << 24) or ()) > 2
-        if titled and (before is None or not same(before, page)):
+        if _is_drawn(page) and (before is None or not same(before, page)):
             return page
         if time.monotonic() > deadline:
             raise TimeoutError("no new page came")
+
+
+def _is_drawn(page: Image.Image) -> bool:
+    """Tell whether there is a title, and below it more than the pointer."""
+    below = (0, _TITLE[3], *page.size)
+    return all(len(page.crop(part).getcolors(1 << 24) or ()) > 16 for part in (_TITLE, below))
 
 
 def _until_dialog(machine: Machine) -> None:
@@ -260,4 +277,5 @@ def _installer(
 
 SCENES = (
     debian_installer, debian_installer_questions, debian_installer_framebuffer, debian_installer_graphical,
+    debian_installer_graphical_questions,
 )  # fmt: skip

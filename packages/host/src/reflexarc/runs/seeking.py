@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 
-from reflexarc.playbook import needles
 from reflexarc.playbook.conditions import NeedleIs, leaves
 from reflexarc.playbook.model import Step
 from reflexarc.sensing.needle import Patch, Region
@@ -20,4 +20,4 @@ def sought(step: Step) -> Mapping[str, Patch]:
 
 def _patch(needle: NeedleIs) -> Patch:
     region = Region(*needle.region) if needle.region else None
-    return Patch(needle.name, needles.decode(needle.image), region, needle.threshold)
+    return Patch(needle.name, base64.b64decode(needle.image), region, needle.threshold)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from reflexarc.machine.frame import Pixels
 from reflexarc.machine.geometry import Rect
+from reflexarc.machine.patch import decode
 
 DIGEST_SIZE = 16
 THRESHOLD = 0.95
@@ -56,13 +57,17 @@ class Region:
 class Patch:
     """A picture that is recognised by its likeness, somewhere in a region (the whole screen where None).
 
-    threshold: the likeness it takes, see `likeness`.
+    png: its file, known to be one that `machine.patch` decodes. threshold: the likeness it takes, from 0 to 1.
     """
 
     name: str
-    pixels: Pixels
+    png: bytes
     region: Region | None = None
     threshold: float = THRESHOLD
+
+    @cached_property
+    def pixels(self) -> Pixels:
+        return decode(self.png)
 
     def is_on(self, pixels: Pixels) -> bool:
         """Tell whether the picture is on a screen."""

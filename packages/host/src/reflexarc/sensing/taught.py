@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from reflexarc.errors import ConfigError
-from reflexarc.machine import patch
 from reflexarc.sensing.evidence import Evidence, Seen, Text
 from reflexarc.sensing.needle import Patch
 from reflexarc.sensing.recogniser import Recogniser
@@ -62,7 +61,7 @@ class Taught:
 
     def patches(self) -> tuple[Patch, ...]:
         """The picture that its evidence looks for."""
-        return (Patch(self.name, patch.decode(self.needle)),) if self.needle else ()
+        return (Patch(self.name, self.needle),) if self.needle else ()
 
 
 @dataclass(frozen=True)

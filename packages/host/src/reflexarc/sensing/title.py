@@ -126,7 +126,11 @@ def _spell(line: Plane) -> str:
         if strange > _STRANGE:
             return ""
         text.append(chr(font.codes[letter]))
-        pen += _SLACK[window] + int(font.advances[letter])
+        pen += _SLACK[window]
+        # A letter may hang over into the next one's columns.
+        taken = sheet[top : top + height, _columns(pen)]
+        np.maximum(taken - font.shapes[letter], 0, out=taken)
+        pen += int(font.advances[letter])
     return "".join(text).strip()
 
 

@@ -152,7 +152,8 @@ def _stands_out(pixels: Pixels, grid: Grid, row: int, span: slice) -> bool:
     above, here, below = (_papers(pixels, grid, at, span) for at in (row - 1, row, row + 1))
     apart = [np.abs(here - other).max(axis=1) for other in (above, below)]
     around = np.abs(above - below).max(axis=1)
-    return bool(np.median(np.minimum(*apart)) >= _BAR and np.median(around) < _BAR / 2)
+    off = np.median(np.minimum(*apart))
+    return bool(off >= _BAR and np.median(around) <= off / 2)
 
 
 def _papers(pixels: Pixels, grid: Grid, row: int, span: slice) -> npt.NDArray[np.floating]:
