@@ -155,15 +155,16 @@ def test_a_picture_is_a_precondition(tmp_path: Path, shown: Pixels, fires: bool)
 
 
 def test_a_session_waits_for_a_picture(tmp_path: Path) -> None:
-    async def go(image: str) -> Observation:
+    async def go(image: str, timeout: float) -> Observation:
+        sought = {"needle": "it", "image": image, "region": [0, 100, 400, 200]}
         script = ReplayScript(entries=(Entry(0.0, SCREEN),), power=PowerState.ON, speed=1.0)
         async with lab(tmp_path, script) as it:
-            return await it.session.wait_for({"needle": "it", "image": image}, timeout=1.0)
+            return await it.session.wait_for(sought, timeout=timeout)
 
-    assert [found for _, found in asyncio.run(go(IMAGE)).needles] == [True]
+    assert [found for _, found in asyncio.run(go(IMAGE, 60.0)).needles] == [True]
     flipped = base64.b64encode(Frame(np.ascontiguousarray(LOGO[::-1]), 0.0, 1).png()).decode()
     with pytest.raises(OperationTimeoutError, match="in vain"):
-        asyncio.run(go(flipped))
+        asyncio.run(go(flipped, 0.5))
 
 
 def test_the_conditions_of_a_playbook_name_their_pictures(folder: Path) -> None:
