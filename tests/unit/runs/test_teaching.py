@@ -27,6 +27,7 @@ from reflexarc.sensing.taught import accept, forget, kept
 
 APPLIANCE = ["ACME appliance 4.2", "", "  1) Network", "  2) Shell", "", "Choose:"]
 PANIC = ["[    4.2] Kernel panic - not syncing: VFS", *APPLIANCE]
+STOPPED = ["FATAL ERROR. Installation stopped.", *APPLIANCE]
 LOGO = np.random.default_rng(3).integers(0, 1 << 24, (30, 60)).astype(np.uint32)
 TEACH = Reply("teach", phase="os_running", text="^ACME appliance")
 
@@ -144,12 +145,11 @@ def test_a_phase_nobody_knew_can_be_awaited_after_it_was_taught(tmp_path: Path) 
     assert "acme_menu" in load_recognisers([tmp_path / "phases"]).phases
 
 
-def test_a_lesson_never_hides_a_crash(tmp_path: Path) -> None:
+def test_a_lesson_never_hides_an_alarm(tmp_path: Path) -> None:
     play(tmp_path, [Reply("teach", phase="os_running", text="ACME")])
-    seen = Ladder(load_recognisers([tmp_path / "phases"])).read(
-        Evidence(at=1.0, frame=Frame(text(PANIC), 1.0, 1))
-    )
-    assert seen.phase == "crash_screen"
+    for lines, alarm in ((PANIC, "crash_screen"), (STOPPED, "installer_error")):
+        ladder = Ladder(load_recognisers([tmp_path / "phases"]))
+        assert ladder.read(Evidence(at=1.0, frame=Frame(text(lines), 1.0, 1))).phase == alarm
     with pytest.raises(PlaybookError, match="is an alarm"):
         play(tmp_path / "on", [TEACH], pixels=text(PANIC))
 
