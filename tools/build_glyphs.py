@@ -225,7 +225,7 @@ def write_title(output: Path) -> None:
     """Draw the letters of titles: their codes, how far each moves the pen, and their shares of ink."""
     font = ImageFont.truetype(io.BytesIO(package_file(TITLE_FONT, "fonts-dejavu-core")), TITLE_SIZE)
     ascent, descent = font.getmetrics()
-    codes = [*range(0x21, 0x7F), *range(0xA1, 0x180)]
+    codes = [*range(0x21, 0x7F), *range(0xA1, 0x100)]
     advances = [round(font.getlength(chr(code))) for code in codes]
     shapes = np.zeros((len(codes), ascent + descent, TITLE_PEN + max(advances) + 1), np.uint8)
     for shape, code in zip(shapes, codes, strict=True):
