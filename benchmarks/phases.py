@@ -38,7 +38,7 @@ FOLDERS = {
     "real": ROOT.parent / "shared" / "screens" / "real",
 }
 TESSDATA = Path(os.environ.get("TESSDATA_PREFIX", "/usr/share/tesseract-ocr/5/tessdata"))
-SHOWN = ("n", "answered", "right", "confident_wrong", "cer", "ms")
+SHOWN = ("n", "answered", "right", "rightly_unknown", "confident_wrong", "cer", "ms")
 
 
 def ours(folder: Path, recognisers: Recognisers, name: str) -> dict[str, object]:

@@ -31,6 +31,7 @@ from reflexarc.machine.frame import Frame, Pixels, pixels_of
 from reflexarc.sensing.console import ConsoleReader
 from reflexarc.sensing.ladder import Evidence, Ladder
 from reflexarc.sensing.recognise import load_recognisers
+from reflexarc.sensing.text import TextRung
 from reflexarc.sensing.trial import edits
 
 SCREENS = Path(__file__).parents[1].parent / "shared" / "screens"
@@ -162,21 +163,28 @@ def observed(screen: Screen, *, still: bool) -> dict[str, float]:
 
 
 def rejections(pictures: Sequence[Pixels]) -> dict[str, float]:
-    """Graphical screens, each met for the first time."""
-    readers = [ConsoleReader() for _ in range(len(pictures) + 1)]
+    """Graphical screens, each met for the first time, by all that reads and recognises."""
+    recognisers = load_recognisers()
+    rungs = [TextRung(recognisers) for _ in range(len(pictures) + 1)]
     return milliseconds(
-        lambda number: readers[number].read(Frame(pictures[number % len(pictures)], 0.0, number)),
+        lambda number: rungs[number].read(Frame(pictures[number % len(pictures)], 0.0, number)),
         len(pictures),
     )
 
 
 def rejections_again(picture: Pixels) -> dict[str, float]:
     """A graphical screen on which little changes after it was rejected."""
-    reader = ConsoleReader()
+    rung = TextRung(load_recognisers())
     clock = picture.copy()
     clock[8:24, -80:-8] ^= np.uint32(0xFFFFFF)
     frames = [Frame(pixels, 0.0, at) for at, pixels in enumerate((picture, clock))]
-    return milliseconds(lambda number: reader.read(frames[number % 2]), REPEATS)
+    return milliseconds(lambda number: rung.read(frames[number % 2]), REPEATS)
+
+
+def desktops(size: tuple[int, int]) -> list[Pixels]:
+    """Desktops of the data set, brought to a size without mixing their colours."""
+    images = (Image.open(path) for path in sorted((SCREENS / "real").glob("desktop_*.png")))
+    return [pixels_of(image.convert("RGB").resize(size, Image.Resampling.NEAREST)) for image in images]
 
 
 def labelled(folder: str) -> list[tuple[str, str | None]]:
@@ -229,13 +237,11 @@ def main() -> None:
                 return str(peer.GetUTF8Text())
 
             peer_timings[f"full {size}"] = milliseconds(ocr, PEER_REPEATS)
-    real = SCREENS / "real"
-    timings["rejection"] = rejections(
-        [pixels_of(Image.open(path)) for path in sorted(real.glob("desktop_*.png"))]
-    )
-    timings["rejection, again"] = rejections_again(
-        pixels_of(Image.open(sorted(real.glob("desktop_*.png"))[0]))
-    )
+    for sides in ((640, 480), (1024, 768), (1280, 1024)):
+        pictures = desktops(sides)
+        name = f"{sides[0]}x{sides[1]}"
+        timings[f"rejection {name}"] = rejections(pictures)
+        timings[f"rejection, again {name}"] = rejections_again(pictures[0])
     figures["cpu_ms"] = timings
     for folder in ("boot", "real"):
         outcome = recognition(folder)

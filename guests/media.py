@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from PIL import Image, ImageDraw
+
 INSTALLER = Path("/usr/lib/debian-installer/images/12/amd64")
 MEMTEST = Path("/boot/memtest86+x64.bin")
 _ISOLINUX = Path("/usr/lib/ISOLINUX/isolinux.bin")
@@ -51,8 +53,13 @@ def grub_without_its_files(folder: Path) -> Path:
     return image
 
 
-def isolinux_cdrom(folder: Path, config: str, modules: Sequence[str], files: Mapping[str, Path]) -> Path:
-    """A CD-ROM with ISOLINUX, some of its modules and other files in the same folder."""
+def isolinux_cdrom(
+    folder: Path, config: str, modules: Sequence[str], files: Mapping[str, Path], *, prefix: str = ""
+) -> Path:
+    """A CD-ROM with ISOLINUX, some of its modules and other files in the same folder.
+
+    prefix: where the configuration says that its files lie; it is taken out of it and of theirs.
+    """
     tree = folder / "isolinux"
     tree.mkdir()
     shutil.copy(_ISOLINUX, tree)
@@ -60,13 +67,28 @@ def isolinux_cdrom(folder: Path, config: str, modules: Sequence[str], files: Map
         shutil.copy(_SYSLINUX_MODULES / module, tree)
     for name, source in files.items():
         shutil.copy(source, tree / name)
-    (tree / "isolinux.cfg").write_text(config)
+        if prefix and source.suffix == ".cfg":
+            (tree / name).write_text(source.read_text().replace(prefix, ""))
+    (tree / "isolinux.cfg").write_text(config.replace(prefix, "") if prefix else config)
     image = folder / "isolinux.iso"
     run(
         "xorriso", "-as", "mkisofs", "-o", image, "-b", "isolinux.bin", "-c", "boot.cat",
         "-no-emul-boot", "-boot-load-size", "4", "-boot-info-table", tree,
     )  # fmt: skip
     return image
+
+
+def backdrop(path: Path) -> Path:
+    """A picture to put text over: slopes of light, edges and blots."""
+    light = Image.linear_gradient("L").resize((640, 480))
+    dark = Image.radial_gradient("L").resize((640, 480)).point(lambda value: value // 3)
+    picture = Image.merge("RGB", (dark, light.point(lambda value: value // 2), light.rotate(180)))
+    draw = ImageDraw.Draw(picture)
+    draw.polygon([(0, 300), (260, 480), (0, 480)], fill=(20, 60, 50))
+    draw.polygon([(640, 0), (640, 260), (430, 0)], fill=(30, 20, 70))
+    draw.ellipse((20, 15, 90, 60), outline=(190, 200, 200), width=3)
+    picture.save(path)
+    return path
 
 
 def systemd_boot_disk(folder: Path) -> Path:

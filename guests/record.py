@@ -55,10 +55,23 @@ class Recorder:
                 raise TimeoutError(f"the screen never said {pattern!r}:\n{text}")
             time.sleep(0.2)
 
-    def keep(self, machine: Machine, name: str, phase: str | None, truth: Truth | None = None) -> None:
-        """Keep what the machine shows at this moment as a picture of that phase (None: of no phase)."""
+    def keep(
+        self,
+        machine: Machine,
+        name: str,
+        phase: str | None,
+        truth: Truth | None = None,
+        *,
+        hidden: tuple[int, int, int, int] | None = None,
+    ) -> None:
+        """Keep what the machine shows at this moment as a picture of that phase (None: of no phase).
+
+        hidden: a box to paint over, where the guest shows artwork that is not ours to keep.
+        """
         machine.execute("stop")
         picture, lines = machine.picture(), truth(machine) if truth else None
+        if hidden is not None:
+            picture.paste((0, 64, 96), hidden)
         machine.execute("cont")
         self._write(name, phase, picture, lines)
 

@@ -2,13 +2,15 @@
 
     python tools/build_glyphs.py [FOLDER]
 
-Reads only files of the packages seabios, console-setup-linux, unifont and ovmf; NOTICE names their authors
-and licences. The kernel's own fonts are not read: their licence does not fit.
+Reads only files of the packages seabios, console-setup-linux, unifont, ovmf and fonts-dejavu-core; NOTICE names
+their authors and licences. The letters of the last are drawn by FreeType at the size of the graphical Debian
+installer's titles, into sensing/title.npz. The kernel's own fonts are not read: their licence does not fit.
 """
 
 from __future__ import annotations
 
 import gzip
+import io
 import lzma
 import struct
 import sys
@@ -18,8 +20,12 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image, ImageDraw, ImageFont
 
 FOLDER = Path(__file__).parents[1] / "packages/host/src/reflexarc/sensing/console"
+TITLE_FONT = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans-Bold.ttf")
+TITLE_SIZE = 12  # pixels an em: nine points at 96 dots an inch
+TITLE_PEN = 2
 LAST_CODE = 0x2FFF
 CONSOLE_FONTS = Path("/usr/share/consolefonts")
 # The code sets of console-setup, the richest first: each adds what those before it lack.
@@ -215,6 +221,28 @@ def write(output: Path, found: Iterator[tuple[str, Glyphs]], wanted: Callable[[s
     print(f"{output}: {output.stat().st_size} bytes")
 
 
+def write_title(output: Path) -> None:
+    """Draw the letters of titles: their codes, how far each moves the pen, and their shares of ink."""
+    font = ImageFont.truetype(io.BytesIO(package_file(TITLE_FONT, "fonts-dejavu-core")), TITLE_SIZE)
+    ascent, descent = font.getmetrics()
+    codes = [*range(0x21, 0x7F), *range(0xA1, 0x100)]
+    advances = [round(font.getlength(chr(code))) for code in codes]
+    shapes = np.zeros((len(codes), ascent + descent, TITLE_PEN + max(advances) + 1), np.uint8)
+    for shape, code in zip(shapes, codes, strict=True):
+        drawn = Image.new("L", shape.shape[::-1])
+        ImageDraw.Draw(drawn).text((TITLE_PEN, 0), chr(code), fill=255, font=font)
+        shape[:] = np.asarray(drawn)
+    drawn_ones = shapes.any(axis=(1, 2))
+    np.savez_compressed(
+        output,
+        codes=np.array(codes, np.uint16)[drawn_ones],
+        advances=np.array(advances, np.uint8)[drawn_ones],
+        shapes=shapes[drawn_ones],
+        pen=np.uint8(TITLE_PEN),
+    )
+    print(f"{output}: {output.stat().st_size} bytes")
+
+
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     write(
@@ -222,6 +250,7 @@ def main() -> None:
         fonts(),
         lambda name, code: wanted_of_unifont(code) if name == "8x16-uni" else wanted(code),
     )
+    write_title(folder.parent / "title.npz" if len(sys.argv) <= 1 else folder / "title.npz")
     write(folder / "wide.npz", iter([("16x16-uni", unifont(64))]), lambda _, code: wanted_wide(code))
 
 

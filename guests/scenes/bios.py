@@ -151,6 +151,25 @@ def isolinux(recorder: Recorder) -> None:
         recorder.keep(machine, "isolinux_prompt", "grub_cmdline", vga)
 
 
+def isolinux_debian(recorder: Recorder) -> None:
+    """The menu of Debian's own media in its colours, over a picture of ours."""
+    screens = media.INSTALLER / "text/debian-installer/amd64/boot-screens"
+    files = {path.name: path for path in screens.iterdir()}
+    files["splash.png"] = media.backdrop(recorder.folder() / "splash.png")
+    config = (screens / "syslinux.cfg").read_text()
+    cdrom = media.isolinux_cdrom(
+        recorder.folder(), config, (), files, prefix="debian-installer/amd64/boot-screens/"
+    )
+    with recorder.machine("-cdrom", str(cdrom)) as machine:
+        recorder.until(machine, vga, "Booting from DVD/CD")
+        machine.until_colours(64)
+        machine.until_still(seconds=2)
+        recorder.keep(machine, "isolinux_debian_menu", "grub_menu")
+        machine.keys("down")
+        machine.until_still(seconds=2)
+        recorder.keep(machine, "isolinux_debian_menu_second", "grub_menu")
+
+
 def memtest(recorder: Recorder) -> None:
     with recorder.machine("-m", "256", "-kernel", str(media.MEMTEST)) as machine:
         recorder.until(machine, vga, "Memtest86")
@@ -168,5 +187,5 @@ def _empty_disk(recorder: Recorder) -> str:
 
 SCENES = (
     seabios, nothing_to_boot, ipxe_shell, grub_text, grub_countdown, grub_rescue, grub_graphical, grub_wide, isolinux,
-    memtest,
+    isolinux_debian, memtest,
 )  # fmt: skip

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
+from PIL import Image
+
 from guests import linux, media
 from guests.record import Recorder
 from guests.truth import vga
-from guests.vm import Machine
+from guests.vm import PATIENCE, Machine, same
 
 # Questions of the installer that a netboot image without a mirror never reaches, put to its own dialog program.
 _TEMPLATES = """Template: lab/partition-title
@@ -134,6 +138,11 @@ _QUESTIONS = (
     ("complete", "installer_complete", "Installation is complete", ("ret",)),
 )
 _CARD = ("-netdev", "user,id=net,restrict=on", "-device", "virtio-net-pci,netdev=net,romfile=")
+_GRAPHICAL = "vga=788 no_timer_check"
+# Its banner, however wide the screen is.
+_BANNER = (0, 0, 4096, 75)
+# Where the graphical installer writes the title of a question.
+_TITLE = (12, 84, 700, 106)
 _TEXT = "vga=normal fb=false nomodeset no_timer_check"
 
 
@@ -198,10 +207,54 @@ def debian_installer_framebuffer(recorder: Recorder) -> None:
 
 
 def debian_installer_graphical(recorder: Recorder) -> None:
-    with recorder.machine(*_installer(recorder, "vga=788 no_timer_check", {}, "gtk")) as machine:
+    """The graphical installer: its questions differ by their titles, below a banner."""
+    with recorder.machine(*_installer(recorder, _GRAPHICAL, {}, "gtk")) as machine:
         machine.until_colours(64)
-        machine.until_still(seconds=8)
-        recorder.keep(machine, "di_graphical_language", "installer_language")
+        machine.until_still(seconds=1)
+        recorder.keep(machine, "di_graphical_start", None, hidden=_BANNER)
+        shown = _until_page(machine, None)
+        recorder.keep(machine, "di_graphical_language", "installer_language", hidden=_BANNER)
+        machine.keys("ret")
+        shown = _until_page(machine, shown)
+        recorder.keep(machine, "di_graphical_location", "installer_welcome", hidden=_BANNER)
+        machine.keys("ret")
+        between = machine.until_still(seconds=2)
+        if not _is_drawn(between):
+            # The title stays while the installer works towards its next question.
+            recorder.keep(machine, "di_graphical_between", None, hidden=_BANNER)
+        _until_page(machine, shown)
+        recorder.keep(machine, "di_graphical_keyboard", "installer_keyboard", hidden=_BANNER)
+
+
+def debian_installer_graphical_questions(recorder: Recorder) -> None:
+    """The same questions as in text; here the installer asks them in the place of its first one."""
+    files = {"lab.templates": _TEMPLATES, "lib/main-menu.d/99lab": _SHOW}
+    with recorder.machine(*_installer(recorder, _GRAPHICAL, files, "gtk")) as machine:
+        page: Image.Image | None = None
+        for question, expected, _, keys in _QUESTIONS:
+            page = _until_page(machine, page)
+            recorder.keep(machine, f"di_graphical_{question}", expected, hidden=_BANNER)
+            if keys:
+                machine.keys(*keys)
+            else:
+                machine.tell("go on")
+
+
+def _until_page(machine: Machine, before: Image.Image | None) -> Image.Image:
+    """Wait until a titled page other than the one before stands still, and return its picture."""
+    deadline = time.monotonic() + 2 * PATIENCE
+    while True:
+        page = machine.until_still(seconds=2)
+        if _is_drawn(page) and (before is None or not same(before, page)):
+            return page
+        if time.monotonic() > deadline:
+            raise TimeoutError("no new page came")
+
+
+def _is_drawn(page: Image.Image) -> bool:
+    """Tell whether there is a title, and below it more than the pointer."""
+    below = (0, _TITLE[3], *page.size)
+    return all(len(page.crop(part).getcolors(1 << 24) or ()) > 16 for part in (_TITLE, below))
 
 
 def _until_dialog(machine: Machine) -> None:
@@ -224,4 +277,5 @@ def _installer(
 
 SCENES = (
     debian_installer, debian_installer_questions, debian_installer_framebuffer, debian_installer_graphical,
+    debian_installer_graphical_questions,
 )  # fmt: skip

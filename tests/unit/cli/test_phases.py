@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tests.unit.sensing.render import VGA, grub_menu
 
+from reflexarc.sensing.taught import Taught, keep
+
 
 def reflexarc(*arguments: str | Path, home: Path) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "reflexarc", "phases", *map(str, arguments)]
@@ -56,7 +58,10 @@ def test_a_folder_is_tried(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert (done.returncode, found["n"], found["right"], found["confident_wrong"]) == (0, 1, 1, 0)
     assert set(found) >= {"answered", "cer", "confusion", "ms"}
-    assert "1 screens: 1 answered, 1 right" in reflexarc("test", tmp_path, home=tmp_path).stdout
+    assert (
+        "1 screens: 1 answered, 1 right, 0 rightly left unknown"
+        in reflexarc("test", tmp_path, home=tmp_path).stdout
+    )
 
 
 def test_what_can_not_be_read_is_told_in_one_line_with_exit_code_2(tmp_path: Path) -> None:
@@ -73,3 +78,22 @@ def test_what_can_not_be_read_is_told_in_one_line_with_exit_code_2(tmp_path: Pat
         assert done.stdout == ""
         assert done.stderr.startswith(f"reflexarc: {arguments[1]}: ")
         assert done.stderr.count("\n") == 1
+
+
+def test_what_was_taught_is_listed_accepted_and_forgotten(tmp_path: Path) -> None:
+    folder = tmp_path / "reflexarc/phases"
+    name = keep(folder, Taught("acme_menu", text="^ACME\\x1b", by_agent=True, new=True), "run-7")
+    (told,) = reflexarc("list", "--taught", home=tmp_path).stdout.splitlines()
+    assert told.split() == [
+        name, "to", "be", "accepted", "by", "agent,", "run", "run-7:", "text", repr("^ACME\\x1b"),
+    ]  # fmt: skip
+    assert "acme_menu" not in reflexarc("list", home=tmp_path).stdout
+    assert reflexarc("accept", name, home=tmp_path).stdout == f"{name}: accepted\n"
+    (found,) = json.loads(reflexarc("list", "--taught", "--json", home=tmp_path).stdout)
+    assert (found["name"], found["accepted"], found["by"]) == (name, True, "agent")
+    assert "acme_menu" in reflexarc("list", home=tmp_path).stdout
+    assert reflexarc("forget", name, home=tmp_path).stdout == f"{name}: forgotten\n"
+    assert list(folder.iterdir()) == []
+    for command in ("accept", "forget"):
+        done = reflexarc(command, name, home=tmp_path)
+        assert (done.returncode, "was taught" in done.stderr) == (2, True)

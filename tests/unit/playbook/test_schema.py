@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from PIL import Image
 from tests.played import PLAYBOOK as PLAYED
 
 from reflexarc.demo.machine import PLAYBOOKS
@@ -32,6 +35,16 @@ SCHEMA = json.loads(json.dumps(schema(PHASES)))
 VALIDATOR = Draft202012Validator(SCHEMA)
 DEFINITIONS = SCHEMA["$defs"]
 STEP_VALIDATOR = Draft202012Validator({**DEFINITIONS["step"], "$defs": DEFINITIONS})
+
+
+def _dot() -> str:
+    """A picture of 16 by 16 pixels, as PNG in base64."""
+    file = BytesIO()
+    Image.effect_noise((16, 16), 90).save(file, "png")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+DOT = _dot()
 WAITS: dict[str, Any] = {"name": "a", "wait_for": "grub_menu"}
 
 # What a schema can't say, as the loader says it. `docs/playbooks.md` lists the same.
@@ -42,7 +55,8 @@ BEYOND = (
     r"not a regular expression|repetition inside a repetition",
     r"names a key twice",
     r"steps are included by playbooks in files only",
-    r"came from the machine, and \w+ runs what it is given",
+    r"came from the machine, and \w+ (runs what it is given|is destructive)",
+    r"^the needle |a picture is a file beside|does not fit into its region",
 )
 
 EXAMPLES: Mapping[str, list[Any]] = {
@@ -57,6 +71,13 @@ EXAMPLES: Mapping[str, list[Any]] = {
         "a+A",
     ],
     "template": ["x", "{{ disk }}", "a {{ r.phase }} {b}", "", 3, True, 0.5],
+    "condition_needle": [
+        {"needle": "dot.png", "image": DOT},
+        {"needle": "dot.png", "image": DOT, "region": [0, -9, 8.0, 8], "threshold": 0.5},
+        {"needle": "dot.png", "image": DOT, "region": [0, 0, 1, 1]},
+        {"needle": "dot.png", "image": "?"},
+        {"needle": "dot.png"},
+    ],
     "pattern": ["a+", "(", "^(a*)*$", "", "x" * 500],
 }
 STRINGS: Mapping[str, list[str]] = {r"\S": ["menu", " a "], "TEMPLATE": ["say {{ disk }}", "plain", "a\n"]}

@@ -99,6 +99,10 @@ def test_the_logo_of_the_firmware_is_recognised_by_its_needle() -> None:
     assert (observation.phase, observation.rung, observation.screen) == ("post_screen", "needle", None)
 
 
-def test_what_neither_text_nor_needle_tells_stays_unknown() -> None:
+def test_the_graphical_installer_is_recognised_by_its_title() -> None:
     observation = Ladder(load_recognisers()).read(Evidence(at=1.0, frame=frame("46_di_gtk_1")))
-    assert (observation.phase, observation.rung, observation.screen) == ("unknown", "none", None)
+    assert (observation.phase, observation.rung, observation.text) == (
+        "installer_language",
+        "needle",
+        "Select a language",
+    )

@@ -16,8 +16,6 @@ from reflexarc.sensing.text import TextRung
 SCREENS = Path(__file__).parents[2] / "screens"
 PHASES: dict[str, str | None] = json.loads((SCREENS / "phases.json").read_text())
 TEXTS = sorted(path.stem for path in SCREENS.glob("*.txt"))
-# Drawn by programs whose text is in no font of a console.
-GRAPHICAL = {"isolinux_vesa_menu", "di_graphical_language"}
 RECOGNISERS = load_recognisers()
 
 
@@ -46,7 +44,7 @@ def test_no_character_is_read_wrong(name: str) -> None:
     assert screen.confidence == 1.0
 
 
-@pytest.mark.parametrize("name", [name for name in PHASES if name not in GRAPHICAL])
+@pytest.mark.parametrize("name", PHASES)
 def test_each_phase_is_recognised(name: str) -> None:
     seen = Ladder(RECOGNISERS).read(Evidence(at=0.0, frame=load_frame(SCREENS / f"{name}.png")))
     wanted = PHASES[name]
@@ -55,12 +53,6 @@ def test_each_phase_is_recognised(name: str) -> None:
     else:
         assert RECOGNISERS.phases.is_a(seen.phase, wanted), seen.phase
         assert seen.confidence >= 0.8
-
-
-@pytest.mark.parametrize("name", sorted(GRAPHICAL))
-def test_what_is_no_text_console_is_not_guessed_at(name: str) -> None:
-    seen = Ladder(RECOGNISERS).read(Evidence(at=0.0, frame=load_frame(SCREENS / f"{name}.png")))
-    assert (seen.phase, seen.screen) == ("unknown", None)
 
 
 def test_the_languages_of_the_installer_are_read_in_their_own_scripts() -> None:

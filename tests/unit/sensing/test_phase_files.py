@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.unit.sensing.render import VGA
 
 from reflexarc.errors import ConfigError
@@ -75,9 +78,9 @@ def test_evidence_may_stand_at_the_cursor(tmp_path: Path) -> None:
         (2, "no phase 'nobody'", "recognisers:\n  - {phase: nobody, evidence: [{text: x}]}\n"),
         (2, "needs 'evidence'", "recognisers:\n  - {phase: booting}\n"),
         (2, "is empty", "recognisers:\n  - {phase: booting, evidence: []}\n"),
-        (4, "the pattern is wrong", "recognisers:\n  - phase: booting\n    evidence:\n      - text: '(open'\n"),
+        (4, "not a regular expression", "recognisers:\n  - phase: booting\n    evidence:\n      - text: '(open'\n"),
         (1, "longer than 500", "recognisers: [{phase: booting, evidence: [{text: " + "x" * 501 + "}]}]\n"),
-        (1, "repeats a repetition", "recognisers: [{phase: booting, evidence: [{text: '(a+)+$'}]}]\n"),
+        (1, "repetition inside a repetition", "recognisers: [{phase: booting, evidence: [{text: '(a+)+$'}]}]\n"),
         (1, "exactly one of", "recognisers: [{phase: booting, evidence: [{where: line}]}]\n"),
         (1, "exactly one of", "recognisers: [{phase: booting, evidence: [{text: a, serial: b}]}]\n"),
         (1, "no place 'top'", "recognisers: [{phase: booting, evidence: [{text: a, where: top}]}]\n"),
@@ -116,3 +119,19 @@ def test_a_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
 def test_an_empty_file_adds_nothing(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text("# nothing yet\n")
     assert len(load_recognisers([tmp_path]).phases) == len(load_recognisers().phases)
+
+
+def test_the_shipped_files_are_what_those_of_users_must_be(tmp_path: Path) -> None:
+    """They are loaded without these checks; here they pass them as if they were a user's."""
+    for file in (files("reflexarc.sensing") / "phases").iterdir():
+        text = file.read_bytes()
+        (tmp_path / file.name).write_bytes(text.replace(b"\nphases:", b"\nphases: {}\n_phases:"))
+    for file in sorted(tmp_path.glob("*.yaml")):
+        document = yaml.safe_load(file.read_text())
+        document.pop("_phases")
+        needles = {f"own_{name}": needle for name, needle in document.pop("needles", {}).items()}
+        renamed = json.dumps({**document, "needles": needles})
+        for name in needles:
+            renamed = renamed.replace(f'"needle": "{name[4:]}"', f'"needle": "{name}"')
+        file.write_text(renamed)
+    assert len(load_recognisers([tmp_path]).of_screens) == 2 * len(load_recognisers().of_screens)

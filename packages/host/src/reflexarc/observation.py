@@ -91,6 +91,7 @@ class Observation:
     frame: number of the frame it was read from, None where no frame was used.
     serial: the newest text of the serial console, bounded. serial_end: how many characters
     were ever received, so that a later reader can tell what is new.
+    needles: each picture that was looked for, by its key, and whether it is on the screen.
     """
 
     phase: str
@@ -105,6 +106,7 @@ class Observation:
     serial_end: int = 0
     frame: int | None = None
     guess: str | None = None
+    needles: tuple[tuple[str, bool], ...] = ()
 
     @property
     def text(self) -> str:

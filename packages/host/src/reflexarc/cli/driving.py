@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import click
@@ -15,13 +16,16 @@ from reflexarc.cli.ending import exit_code, show_end, show_escalation
 from reflexarc.cli.progress import View
 from reflexarc.cli.text import printable
 from reflexarc.errors import PlaybookError, RunError
-from reflexarc.playbook import document
+from reflexarc.machine import patch
+from reflexarc.playbook import document, needles
 from reflexarc.playbook.state import Escalation, Reason
+from reflexarc.playbook.words import KINDS
 from reflexarc.runs.replies import Reply
 from reflexarc.runs.run import Run
 
 _HELP = (
-    "r = resume, m FILE = amend, a FILE = act, x = abort; add `+OPERATION` to grant it; Ctrl-C leaves it held"
+    "r = resume, m FILE = amend, a FILE = act, t PHASE PATTERN = teach, x = abort; "
+    "add `+OPERATION` to grant it; Ctrl-C leaves it held"
 )
 
 
@@ -102,21 +106,39 @@ def parse_reply(line: str) -> Reply:
     words = line.split()
     grant = [word[1:] for word in words if word.startswith("+")]
     rest = [word for word in words if not word.startswith("+")]
-    letters = {"r": "resume", "m": "amend", "a": "act", "x": "abort"}
+    letters = {"r": "resume", "m": "amend", "a": "act", "t": "teach", "x": "abort"}
     kind = letters.get(rest[0], rest[0]) if rest else ""
+    if kind == "teach":
+        # The pattern is what is left of the line, blanks and plus signs too.
+        _, phase, pattern = (*line.strip().split(maxsplit=2), "", "")[:3]
+        return make_reply(kind, None, phase=phase, text=pattern)
     return make_reply(kind, rest[1] if len(rest) > 1 else None, grant=grant)
 
 
 def make_reply(
-    kind: str, file: str | None, *, resume_at: str | None = None, grant: Sequence[str] = (), reason: str = ""
+    kind: str,
+    file: str | None,
+    *,
+    resume_at: str | None = None,
+    grant: Sequence[str] = (),
+    reason: str = "",
+    phase: str = "",
+    text: str = "",
+    needle: Path | None = None,
 ) -> Reply:
-    """A reply from the words of a command; reads the file of an amend or act."""
+    """A reply from the words of a command; reads the file of an amend, an act or a needle."""
+    if kind == "teach":
+        if file is not None or not phase or not (text or needle):
+            raise click.UsageError("teach takes --phase PHASE and --text REGEX or --needle FILE")
+        return Reply("teach", grant=grant, phase=phase, text=text, needle=_picture(needle) if needle else "")
+    if phase or text or needle:
+        raise click.UsageError("--phase, --text and --needle belong to teach")
     if kind in ("amend", "act") and file is None:
         raise click.UsageError(f"{kind} needs a FILE")
     if kind in ("resume", "abort"):
         return Reply(kind, grant=grant, reason=reason or "aborted by a person" * (kind == "abort"))
     if kind not in ("amend", "act"):
-        raise click.UsageError(f"there is no reply {kind!r}; there are resume, amend, act and abort")
+        raise click.UsageError(f"there is no reply {kind!r}; there are {', '.join(KINDS)}")
     data = _read(str(file))
     if kind == "act":
         steps = data.get("steps") if isinstance(data, dict) else data
@@ -131,6 +153,14 @@ def make_reply(
     return Reply("amend", playbook=data, resume_at=at, grant=grant)
 
 
+def _picture(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(patch.MAX_FILE + 1)
+    except OSError as error:
+        raise PlaybookError(f"can't read the needle: {error.strerror}", path=str(file)) from error
+
+
 def _read(file: str) -> object:
     try:
         with nullcontext(sys.stdin) if file == "-" else open(file, encoding="utf-8") as source:
@@ -138,4 +168,6 @@ def _read(file: str) -> object:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise PlaybookError(f"can't read it: {reason}", path=file) from error
-    return document.parse(text, file).data
+    parsed = document.parse(text, file)
+    needles.embed(parsed, Path.cwd() if file == "-" else Path(file).parent)
+    return parsed.data

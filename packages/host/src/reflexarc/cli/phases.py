@@ -11,23 +11,28 @@ import click
 
 from reflexarc.cli.options import json_option
 from reflexarc.cli.text import dump, printable
-from reflexarc.inventory.places import phase_folders
+from reflexarc.inventory.places import own_phases, phase_folders
 from reflexarc.sensing.explain import Candidate, Explanation
 from reflexarc.sensing.explain import explain as explain_frame
 from reflexarc.sensing.needle import digest, middle
 from reflexarc.sensing.pictures import load_frame
 from reflexarc.sensing.recognise import load_recognisers
+from reflexarc.sensing.taught import accept, forget, kept
 
 
 @click.group()
 def phases() -> None:
-    """List phases, explain a frame, try the recognisers on labelled screens."""
+    """List phases, explain a frame, try the recognisers on labelled screens, accept and forget what was taught."""
 
 
 @phases.command("list")
+@click.option("--taught", is_flag=True, help="Only what runs were taught, accepted or not.")
 @json_option
-def list_phases(as_json: bool) -> None:
+def list_phases(taught: bool, as_json: bool) -> None:
     """List every phase: its parent, whether it may pass or alarms, its usual maximum, where it is defined."""
+    if taught:
+        _list_taught(as_json=as_json)
+        return
     known = load_recognisers(phase_folders())
     rows = [{**asdict(phase), "defined": known.places[name]} for name, phase in known.phases.items()]
     if as_json:
@@ -37,6 +42,34 @@ def list_phases(as_json: bool) -> None:
         kind = "passing" if row["passing"] else "alarm" if row["alarm"] else ""
         click.echo(f"{row['name']:<24} {row['parent'] or '':<18} {kind:<8} "
                    f"{row['usual_max']:>6.0f} s  {printable(row['defined'])}")  # fmt: skip
+
+
+def _list_taught(*, as_json: bool) -> None:
+    found = kept(own_phases())
+    if as_json:
+        click.echo(dump([asdict(one) for one in found]))
+        return
+    for one in found:
+        counts = "counts" if one.accepted else "to be accepted"
+        click.echo(
+            printable(f"{one.name:<36} {counts:<14} by {one.by}, run {one.run}: {' and '.join(one.evidence)}")
+        )
+
+
+@phases.command("accept")
+@click.argument("name")
+def accept_taught(name: str) -> None:
+    """Let what an agent taught count in later runs, preconditions included. NAME as `list --taught` says."""
+    accept(own_phases(), name)
+    click.echo(f"{name}: accepted")
+
+
+@phases.command("forget")
+@click.argument("name")
+def forget_taught(name: str) -> None:
+    """Remove what a run was taught. NAME as `list --taught` says."""
+    forget(own_phases(), name)
+    click.echo(f"{name}: forgotten")
 
 
 @phases.command()
@@ -131,6 +164,7 @@ def test(folder: Path, as_json: bool) -> None:
     ms = cast("Mapping[str, float]", figures["ms"])
     cer = "no true texts" if figures["cer"] is None else f"{figures['cer']:.4%} of {figures['characters']}"
     click.echo(f"{figures['n']} screens: {figures['answered']} answered, {figures['right']} right, "
+               f"{figures['rightly_unknown']} rightly left unknown, "
                f"{figures['confident_wrong']} confidently wrong")  # fmt: skip
     click.echo(f"characters wrong: {cer}")
     click.echo(f"ms a screen: {ms['median']} median, {ms['p90']} p90, {ms['max']} max")

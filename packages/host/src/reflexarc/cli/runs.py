@@ -120,6 +120,11 @@ def show(run_id: str, as_json: bool) -> None:
 @click.option("--resume-at", help="Step name or index at which an amended playbook goes on.")
 @click.option("--grant", multiple=True, metavar="OPS", help="Authorise operations that the reply adds.")
 @click.option("--reason", default="", help="Why the run is aborted.")
+@click.option("--phase", default="", help="The phase that is taught.")
+@click.option("--text", default="", metavar="REGEX", help="Teach: what the screen of that phase says.")
+@click.option(
+    "--needle", type=click.Path(path_type=Path), help="Teach: a PNG picture on the screen of that phase."
+)
 @click.option("--secret", "secrets", multiple=True, metavar="NAME=REF", help="Secrets of the run, again.")
 @inventory_option
 @json_option
@@ -131,6 +136,9 @@ def reply(
     resume_at: str | None,
     grant: tuple[str, ...],
     reason: str,
+    phase: str,
+    text: str,
+    needle: Path | None,
     secrets: tuple[str, ...],
     inventory: Path | None,
     as_json: bool,
@@ -145,7 +153,16 @@ def reply(
     journal = _journal()
     run_id = journal.find(run_id)
     operations = tuple(name for names in grant for name in names.split(",") if name)
-    answer = make_reply(kind, file, resume_at=resume_at, grant=operations, reason=reason)
+    answer = make_reply(
+        kind,
+        file,
+        resume_at=resume_at,
+        grant=operations,
+        reason=reason,
+        phase=phase,
+        text=text,
+        needle=needle,
+    )
     ledger = Ledger.open(journal, run_id)
     require_held(ledger.state, escalation)
 

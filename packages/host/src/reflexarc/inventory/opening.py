@@ -18,7 +18,7 @@ from reflexarc.drivers.replay.driver import open_driver as open_replay
 from reflexarc.errors import ConfigError, ConnectError, JournalError, MachineError, RunError
 from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
-from reflexarc.inventory.places import kept, phase_folders, places
+from reflexarc.inventory.places import kept, own_phases, phase_folders, places
 from reflexarc.machine.capabilities import Capabilities
 from reflexarc.machine.guard import Audit, Guard
 from reflexarc.machine.hostpaths import HostPaths
@@ -270,6 +270,7 @@ async def open_session(
                     place=entry.place,
                     drivers=entry.drivers,
                     host=HostPaths(entry.media, entry.exchange, kept(entry.source)),
+                    phase_folder=own_phases(),
                 )
                 try:
                     yield session

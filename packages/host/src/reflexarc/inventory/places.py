@@ -35,8 +35,13 @@ def places() -> Places:
 
 def phase_folders() -> list[Path]:
     """Folders of the user's own recognisers, where there are any."""
-    folder = config_folder() / "phases"
+    folder = own_phases()
     return [folder] if folder.is_dir() else []
+
+
+def own_phases() -> Path:
+    """The folder of the user's own recognisers, also where there is none yet."""
+    return config_folder() / "phases"
 
 
 def config_folder() -> Path:

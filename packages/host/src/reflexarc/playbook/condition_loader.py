@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from reflexarc.observation import UNKNOWN, Phases
+from reflexarc.playbook import needles
 from reflexarc.playbook.conditions import (
     AllOf,
     AnyOf,
     Changed,
     Condition,
+    NeedleIs,
     Not,
     PhaseIs,
     Region,
@@ -67,6 +69,7 @@ class ConditionLoader:
         loaders: Mapping[str, Callable[[Fields], Condition]] = {
             "phase": self._phase,
             "text": self._text,
+            "needle": _needle,
             "serial": lambda f: SerialIs(f.pattern("serial") or ""),
             "changed": self._changed,
             "settled": lambda f: Settled(f.number("settled") or 0.0),
@@ -138,6 +141,36 @@ class ConditionLoader:
                 path = (*fields.path, "in", index)
                 raise self._document.error(path, f"in lists texts, numbers or true/false, not {spell(item)}")
             yield _spell_scalar(item)
+
+
+def _needle(fields: Fields) -> NeedleIs:
+    name = fields.required_text("needle", "a needle condition")
+    image = fields.text("image")
+    if image is None:
+        raise fields.error(
+            "needle",
+            "a picture is a file beside a playbook's own file; elsewhere give its PNG in base64 as `image`",
+        )
+    try:
+        height, width = needles.decode(image).shape
+    except ValueError as error:
+        raise fields.error("image", f"the needle {name!r}: {error}") from error
+    threshold = fields.number("threshold", 0.5, 1)
+    return NeedleIs(
+        name, image, _region(fields, width, height), NeedleIs.threshold if threshold is None else threshold
+    )
+
+
+def _region(fields: Fields, width: int, height: int) -> tuple[int, int, int, int] | None:
+    value = fields.get("region")
+    if value is None:
+        return None
+    if not (isinstance(value, list) and len(value) == 4 and all(map(_is_place, value))):
+        raise fields.error("region", "region is [x, y, width, height] in pixels")
+    x, y, wide, high = map(int, value)
+    if wide < width or high < height:
+        raise fields.error("region", f"the needle of {width}x{height} pixels does not fit into its region")
+    return x, y, wide, high
 
 
 def _ends(fields: Fields, key: str) -> tuple[int, int]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
 from typing import TypeAlias
 
 from reflexarc.observation import EXACT_RUNGS, OWN_RUNG_PHASES, UNKNOWN, Observation, Phases, ScreenText
 from reflexarc.playbook.template import render
 
-# Origins whose word never satisfies a precondition.
-NOT_AUTHORITATIVE = frozenset({"vision", "none", ""})
+# Origins whose word never satisfies a precondition; `taught` is what an agent taught and no person accepted.
+NOT_AUTHORITATIVE = frozenset({"vision", "taught", "none", ""})
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,25 @@ class TextIs:
     pattern: str
     highlighted: bool = False
     region: Region | None = None
+
+
+@dataclass(frozen=True)
+class NeedleIs:
+    """A picture is on the screen, in a region (x, y, width, height in pixels) or anywhere.
+
+    image: its PNG file in base64. threshold: the likeness it takes, from 0 to 1.
+    """
+
+    name: str
+    image: str
+    region: tuple[int, int, int, int] | None = None
+    threshold: float = 0.95
+
+    @cached_property
+    def key(self) -> str:
+        """What observations call it: equal for the same picture in the same place."""
+        looked_for = repr((self.image, self.region, self.threshold)).encode()
+        return f"{self.name[:64]} {blake2b(looked_for, digest_size=8).hexdigest()}"
 
 
 @dataclass(frozen=True)
@@ -100,7 +121,9 @@ class Not:
     part: Condition
 
 
-Condition: TypeAlias = PhaseIs | TextIs | SerialIs | Changed | Settled | ValueIs | AnyOf | AllOf | Not
+Condition: TypeAlias = (
+    PhaseIs | TextIs | NeedleIs | SerialIs | Changed | Settled | ValueIs | AnyOf | AllOf | Not
+)
 
 
 @dataclass(frozen=True)
@@ -125,7 +148,7 @@ class Sight:
 class Verdict:
     """Whether a condition holds; complete: on an exact rung's whole evidence; match: what a pattern found.
 
-    unsure: it can't be told, which a `not` doesn't turn into yes. evidential: the machine's phase, screen text or
+    unsure: it can't be told, which a `not` doesn't turn into yes. evidential: the machine's phase, screen or
     serial text said so, not merely time or values.
     """
 
@@ -148,12 +171,12 @@ def evaluate(condition: Condition, sight: Sight) -> Verdict:
             return _phase(phases, sight)
         case TextIs():
             return _text(condition, sight)
+        case NeedleIs():
+            return _needle(condition, sight)
         case SerialIs(pattern):
             return _serial(pattern, sight)
-        case Changed():
-            return Verdict(sight.observation.changed_at > sight.since, complete=True)
-        case Settled(seconds):
-            return Verdict(sight.now >= sight.observation.changed_at + seconds, complete=True)
+        case Changed() | Settled():
+            return _stillness(condition, sight)
         case ValueIs():
             return _value(condition, sight)
         case AnyOf(parts):
@@ -163,6 +186,13 @@ def evaluate(condition: Condition, sight: Sight) -> Verdict:
         case Not(part):
             inner = evaluate(part, sight)
             return inner if inner.unsure else Verdict(not inner.holds, evidential=inner.evidential)
+
+
+def _stillness(condition: Changed | Settled, sight: Sight) -> Verdict:
+    changed_at = sight.observation.changed_at
+    if isinstance(condition, Changed):
+        return Verdict(changed_at > sight.since, complete=True)
+    return Verdict(sight.now >= changed_at + condition.seconds, complete=True)
 
 
 def _phase(wanted: tuple[str, ...], sight: Sight) -> Verdict:
@@ -188,6 +218,12 @@ def _text(wanted: TextIs, sight: Sight) -> Verdict:
         screen = wanted.region.cut(screen)
     texts = [run[2] for run in screen.highlighted] if wanted.highlighted else [screen.text]
     return replace(_search(wanted.pattern, texts), complete=exact, evidential=True)
+
+
+def _needle(wanted: NeedleIs, sight: Sight) -> Verdict:
+    """Whether the picture was seen; it can't be told from an observation in which it wasn't looked for."""
+    seen = dict(sight.observation.needles).get(wanted.key)
+    return CANNOT_TELL if seen is None else Verdict(seen, evidential=True)
 
 
 def _serial(pattern: str, sight: Sight) -> Verdict:
@@ -251,8 +287,8 @@ def leaves(condition: Condition | None) -> Iterator[Condition]:
 
 
 def is_evidential(condition: Condition | None) -> bool:
-    """Tell whether the condition looks at the machine's phase, screen text or serial text at all."""
-    return any(isinstance(leaf, PhaseIs | TextIs | SerialIs) for leaf in leaves(condition))
+    """Tell whether the condition looks at the machine's phase, screen or serial text at all."""
+    return any(isinstance(leaf, PhaseIs | TextIs | NeedleIs | SerialIs) for leaf in leaves(condition))
 
 
 def phases_in(condition: Condition | None) -> frozenset[str]:
@@ -285,7 +321,7 @@ def capabilities_of(condition: Condition | None) -> Iterator[str]:
     for leaf in leaves(condition):
         if isinstance(leaf, SerialIs):
             yield "console"
-        elif isinstance(leaf, TextIs | Changed | Settled):
+        elif isinstance(leaf, TextIs | NeedleIs | Changed | Settled):
             yield "screen"
         elif isinstance(leaf, PhaseIs) and set(leaf.phases) <= {"power_off"}:
             yield "power"
@@ -298,6 +334,8 @@ def spell(condition: Condition | None) -> str:
             return " or ".join(phases)
         case TextIs(pattern) | SerialIs(pattern):
             return f"/{pattern}/"
+        case NeedleIs():
+            return f"the picture {condition.name}"
         case AnyOf(parts):
             return " or ".join(spell(part) for part in parts)
         case AllOf(parts):

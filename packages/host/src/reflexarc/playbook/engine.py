@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from reflexarc.errors import PlaybookError
 from reflexarc.machine.guard import EVIDENCE_MAX_AGE
-from reflexarc.observation import UNKNOWN, Observation, Phases
+from reflexarc.observation import UNKNOWN, Observation, Phase, Phases
 from reflexarc.playbook import grants, stepping, waiting
 from reflexarc.playbook.conditions import evaluate, is_evidential
 from reflexarc.playbook.events import (
@@ -25,6 +25,7 @@ from reflexarc.playbook.events import (
     Froze,
     Granted,
     Intended,
+    Lesson,
     Looked,
     Lost,
     Observed,
@@ -448,12 +449,22 @@ def _replied(state: RunState, event: Replied) -> RunState:
         index = resume_index(state, event.resume_at)
     elif event.kind == "act":
         state = _with_inline_steps(state, event)
+    elif event.kind == "teach" and event.lesson is not None:
+        state = _taught(state, event.lesson)
     if state.stillness is Stillness.PASSIVE:
         state = replace(state, stillness=Stillness.NONE, stillness_error="")
     state = replace(state, escalation=None, sent_at=max(state.sent_at, held.at), acted=False, lingering=None)
     if event.grant:
         state = stepping.granted(replace(state, index=min(index, len(state.playbook.steps) - 1)), event.grant)
     return stepping.enter(state, index, event.at)
+
+
+def _taught(state: RunState, lesson: Lesson) -> RunState:
+    """Keep what was taught; a phase nobody knew is one from now on."""
+    phases = state.phases
+    if lesson.phase not in phases:
+        phases = Phases((*phases.values(), Phase(lesson.phase)))
+    return replace(state, lessons=(*state.lessons, lesson), phases=phases)
 
 
 def resume_index(state: RunState, resume_at: str | int | None) -> int:

@@ -161,8 +161,22 @@ class Shown:
 
 
 @dataclass(frozen=True)
+class Lesson:
+    """What a reply teaches: the evidence, all of it, by which a phase is recognised.
+
+    text: a regular expression on the screen's text. needle: a PNG file in base64. by_agent: no person stands behind
+    it, so it may end waits and nothing else.
+    """
+
+    phase: str
+    text: str = ""
+    needle: str = ""
+    by_agent: bool = False
+
+
+@dataclass(frozen=True)
 class Replied:
-    """Somebody answered the open escalation. kind: resume, amend, act or abort."""
+    """Somebody answered the open escalation. kind: resume, amend, act, teach or abort."""
 
     at: float
     escalation_id: int
@@ -173,6 +187,7 @@ class Replied:
     grant: tuple[str, ...] = ()
     reason: str = ""
     by: str = ""
+    lesson: Lesson | None = None
 
 
 @dataclass(frozen=True)

@@ -142,6 +142,14 @@ CONDITIONS: Mapping[str, Mapping[str, Key]] = {
         "highlighted": Key("flag", "Only within a run of reverse video."),
         "region": Key("region", "Only in this part of the screen."),
     },
+    "needle": {
+        "needle": Key(
+            "name", "A PNG picture in the playbook's folder that shows on the screen.", required=True
+        ),
+        "image": Key("text", "The picture itself, as PNG in base64, where there is no file."),
+        "region": Key("rectangle", "Where it is looked for, in pixels: x, y, width, height."),
+        "threshold": Key("number", "How alike it must be, up to 1; 0.95.", minimum=0.5, maximum=1),
+    },
     "serial": {
         "serial": Key(
             "pattern",

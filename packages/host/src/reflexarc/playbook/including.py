@@ -9,6 +9,7 @@ from pathlib import Path as FilePath
 from reflexarc.errors import SafetyError
 from reflexarc.machine.hostpaths import open_confined
 from reflexarc.playbook import document as documents
+from reflexarc.playbook import needles
 from reflexarc.playbook.document import MAX_CHARACTERS, Document, Path
 from reflexarc.playbook.fields import spell
 from reflexarc.playbook.format import MAX_STEPS
@@ -104,6 +105,7 @@ class _Whole:
                 place, f"{name} is no file in the folder of the playbook, or below it"
             ) from error
         other = documents.parse(text, str(file.parent / name))
+        needles.embed(other, target.parent)
         self.take(other, target, self._merged(other), (*chain, target))
 
     def _merged(self, other: Document) -> list[object]:

@@ -11,6 +11,7 @@ from reflexarc.errors import PlaybookError
 from reflexarc.machine.policy import CLASSES, OPERATIONS
 from reflexarc.observation import Phases
 from reflexarc.playbook import document as documents
+from reflexarc.playbook import needles
 from reflexarc.playbook.condition_loader import ConditionLoader
 from reflexarc.playbook.conditions import Condition, templates_in
 from reflexarc.playbook.document import Document, Path
@@ -47,7 +48,9 @@ def read_file(path: FilePath) -> Document:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise PlaybookError(f"can't read the playbook: {reason}", path=str(path)) from error
-    return included(documents.parse(text, str(path)), path)
+    document = documents.parse(text, str(path))
+    needles.embed(document, path.parent)
+    return included(document, path)
 
 
 def load_text(text: str, phases: Phases, *, name: str | None = None) -> Playbook:

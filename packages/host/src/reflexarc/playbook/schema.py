@@ -92,6 +92,12 @@ def _number(kind: str, minimum: float | None, maximum: float | None) -> Schema:
     }
 
 
+def _places(count: int) -> Schema:
+    """A list of so many whole numbers."""
+    item = {"type": "integer", "minimum": -tables.MAX_PLACE, "maximum": tables.MAX_PLACE}
+    return {"type": "array", "items": item, "minItems": count, "maxItems": count}
+
+
 def _one_or_list(item: Schema, **more: object) -> Schema:
     return {"anyOf": [item, {"type": "array", "items": item, **more}]}
 
@@ -110,12 +116,8 @@ _TYPES: Mapping[str, Callable[[Key], Schema]] = {
     "version": lambda key: {"const": 1},
     "scalar": lambda key: _ref("template" if key.required else "scalar"),
     "scalars": lambda key: {"type": "array", "items": _ref("template")},
-    "span": lambda key: {
-        "type": "array",
-        "items": {"type": "integer", "minimum": -tables.MAX_PLACE, "maximum": tables.MAX_PLACE},
-        "minItems": 2,
-        "maxItems": 2,
-    },
+    "span": lambda key: _places(2),
+    "rectangle": lambda key: _places(4),
     "phases": lambda key: _one_or_list(_ref("phase"), **({"minItems": 1} if key.required else {})),
     "capabilities": lambda key: _one_or_list(_ref("capability")),
     "operations": lambda key: _one_or_list(_ref("operation")),

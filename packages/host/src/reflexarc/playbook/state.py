@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reflexarc.observation import Observation, Phases
-from reflexarc.playbook.events import FrameRef
+from reflexarc.playbook.events import FrameRef, Lesson
 from reflexarc.playbook.model import Playbook, Step
 from reflexarc.playbook.words import Outcome, Reason, Stage, Stillness
 
@@ -92,6 +92,7 @@ class RunState:
     stillness: Stillness = Stillness.NONE
     stillness_error: str = ""
     failing: int | None = None
+    lessons: tuple[Lesson, ...] = ()
     warnings: tuple[str, ...] = ()
     outcome: Outcome | None = None
     reason: str = ""

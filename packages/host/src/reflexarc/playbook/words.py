@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-KINDS = ("resume", "amend", "act", "abort")
+KINDS = ("resume", "amend", "act", "teach", "abort")
 
 
 class Stage(StrEnum):

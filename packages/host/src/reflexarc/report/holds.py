@@ -96,5 +96,5 @@ def _screen(album: Album, ref: str | None, where: str, text: str) -> Markup | No
 
 
 def _how_to_answer(story: Story) -> Markup:
-    command = f"reflexarc runs reply {story.state.run_id} resume | amend FILE | act FILE | abort"
+    command = f"reflexarc runs reply {story.state.run_id} resume | amend FILE | act FILE | teach … | abort"
     return element("p", "Answer it: ", element("code", command), class_="answer")

@@ -303,6 +303,7 @@ def _answer(event: Replied | Aborted) -> str:
     if isinstance(event, Aborted):
         return f"aborted by {event.by}: {event.reason}"
     what = {
+        "teach": f"taught {event.lesson.phase}" if event.lesson else "taught",
         "amend": f"amended the playbook, to go on at {event.resume_at!r}"
         if event.resume_at is not None
         else "amended the playbook",

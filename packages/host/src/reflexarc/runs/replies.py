@@ -10,21 +10,22 @@ from dataclasses import dataclass
 from reflexarc.errors import PlaybookError, RunError
 from reflexarc.machine.policy import CLASSES, OPERATIONS, covers
 from reflexarc.playbook.document import MAX_CHARACTERS
-from reflexarc.playbook.events import Replied
+from reflexarc.playbook.events import Lesson, Replied
 from reflexarc.playbook.fields import unknown
 from reflexarc.playbook.loader import load_data, load_steps
 from reflexarc.playbook.model import Playbook
 from reflexarc.playbook.state import RunState
 from reflexarc.playbook.words import KINDS
 from reflexarc.runs.ledger import Ledger, require_held
+from reflexarc.runs.teaching import lesson_of
 
 
 @dataclass(frozen=True)
 class Reply:
     """What a person or an agent answers.
 
-    playbook and resume_at belong to amend, steps to act, reason to abort. grant: operations that the person
-    who replies authorises.
+    playbook and resume_at belong to amend, steps to act, reason to abort; phase, text (a regular expression), needle
+    (a PNG file, as bytes or in base64) and element to teach. grant: operations that the person who replies authorises.
     """
 
     kind: str
@@ -33,10 +34,16 @@ class Reply:
     steps: Sequence[Mapping[str, object]] = ()
     grant: Sequence[str] = ()
     reason: str = ""
+    phase: str = ""
+    text: str = ""
+    needle: str | bytes = ""
+    element: Mapping[str, object] | None = None
 
 
 def record_reply(ledger: Ledger, reply: Reply, *, escalation_id: int | None = None, by: str = "") -> None:
     """Check a reply and journal it.
+
+    by: who answers; `agent`, where no person does.
 
     Raises RunError for a stale one, PlaybookError for one that is wrong; the run stays held then.
     """
@@ -44,6 +51,7 @@ def record_reply(ledger: Ledger, reply: Reply, *, escalation_id: int | None = No
     state = ledger.state
     held = require_held(state, escalation_id)
     _check(state, reply)
+    lesson = _lesson(state, reply, by)
     event = Replied(
         at=time.monotonic(),
         escalation_id=held,
@@ -54,6 +62,7 @@ def record_reply(ledger: Ledger, reply: Reply, *, escalation_id: int | None = No
         grant=tuple(reply.grant),
         reason=reply.reason,
         by=by,
+        lesson=lesson,
     )
     if not ledger.record(event):
         raise RunError(f"run {state.run_id}: the reply changes nothing", run_id=state.run_id)
@@ -106,6 +115,23 @@ def _check_types(reply: Reply) -> None:
         raise PlaybookError(f"the reply is not plain data: {error}") from error
     if size > MAX_CHARACTERS:
         raise PlaybookError(f"the reply is larger than {MAX_CHARACTERS:,} characters")
+
+
+def _lesson(state: RunState, reply: Reply, by: str) -> Lesson | None:
+    """What a reply teaches, checked; None for another one."""
+    if reply.kind == "teach" and state.escalation is not None:
+        return lesson_of(
+            state,
+            state.escalation,
+            phase=reply.phase,
+            text=reply.text,
+            needle=reply.needle,
+            element=reply.element,
+            by=by,
+        )
+    if reply.phase or reply.text or reply.needle or reply.element is not None:
+        raise PlaybookError(f"a reply {reply.kind} teaches nothing; the kind is teach")
+    return None
 
 
 def _check_amend(state: RunState, reply: Reply) -> None:

@@ -18,6 +18,7 @@ from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.ownership import is_driven
 from reflexarc.runs.replies import Reply, record_reply
 from reflexarc.runs.runner import Runner
+from reflexarc.runs.teaching import is_agent
 
 Answer = Callable[[Escalation], Awaitable[Reply]]
 AtEnd = Callable[[str], Awaitable[None]]
@@ -76,7 +77,9 @@ class Run:
             await self.at_end(self.id)
 
     def reply(self, reply: Reply, *, escalation_id: int | None = None, by: str = "api") -> None:
-        """Journal a reply to the open escalation; `drive` then goes on."""
+        """Journal a reply to the open escalation; `drive` then goes on. by: who answers; `agent` for an agent."""
+        if self.runner.machine.guard.agent and not is_agent(by):
+            by = f"agent {by}"
         record_reply(self.runner.ledger, reply, escalation_id=escalation_id, by=by)
 
     async def wait_for_reply(self) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from reflexarc.errors import MachineError, RunError, SafetyError
 from reflexarc.machine.guard import Permit
@@ -30,12 +31,15 @@ from reflexarc.playbook.events import (
     Thawed,
     Verified,
 )
+from reflexarc.playbook.model import Step
 from reflexarc.playbook.state import Outcome, RunState, Stage
 from reflexarc.runs.artifacts import RunFolder, SerialLog
 from reflexarc.runs.gallery import Gallery
 from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.performing import Performed, Performer
 from reflexarc.runs.secrets import Redactor
+from reflexarc.runs.seeking import sought
+from reflexarc.runs.teaching import Pupil
 from reflexarc.runs.video import Video
 from reflexarc.sensing.watcher import Watcher
 
@@ -54,7 +58,7 @@ class Runner:
     """Drives one run on one machine until it is held or has ended.
 
     secrets: the values by name. listener: told of every event that changed the run. host: the files of this host
-    that its steps may name.
+    that its steps may name. phase_folder: where what the run is taught is kept for later ones.
     """
 
     ledger: Ledger
@@ -64,8 +68,10 @@ class Runner:
     secrets: Mapping[str, str]
     listener: Listener | None = None
     host: HostPaths = field(default_factory=HostPaths)
+    phase_folder: Path | None = None
     _judged: tuple[int, Stage, int] | None = None
     _last: Observation | None = None
+    _seeking: Step | None = None
     _hidden: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -77,6 +83,7 @@ class Runner:
         self.watcher.heard = self._serial.hear
         self._video = Video.of(self.folder.path, lambda seen: self._redactor.observation(seen)[1])
         self._performer = Performer(self.machine, self.watcher, self.secrets, self._store, self.host)
+        self._pupil = Pupil(self.watcher, self.phase_folder, len(self.state.lessons))
 
     @property
     def state(self) -> RunState:
@@ -98,6 +105,8 @@ class Runner:
             return state
         finally:
             self._record_video(on=False)
+            if self.state.stage is Stage.ENDED:
+                self._pupil.leave(self.state)
             self._gallery.finish()
             self._serial.write(self._redactor.text)
 
@@ -143,6 +152,10 @@ class Runner:
         return self.state.stage is stage
 
     async def _do(self, next_effect: engine.Effect) -> None:
+        self._pupil.learn(self.state)
+        if self._seeking is not self.state.step:
+            self._seeking = self.state.step
+            self.watcher.seek(sought(self._seeking))
         match next_effect:
             case engine.Verify():
                 seen = self._redacted(await self.watcher.fresh())

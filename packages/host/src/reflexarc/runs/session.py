@@ -43,6 +43,7 @@ from reflexarc.runs.preflight import preflight, require
 from reflexarc.runs.replies import check_grant, check_variables
 from reflexarc.runs.run import Run
 from reflexarc.runs.runner import Listener, Runner
+from reflexarc.runs.seeking import sought
 from reflexarc.runs.video import want
 from reflexarc.sensing.watcher import Watcher
 
@@ -53,7 +54,8 @@ class Session:
 
     runs: the folder of runs. place: what tells the machine from others of its name. drivers: what the machine is
     reached by. host: the files of this host that playbooks may name. at_end: called with the id of a run of this
-    machine that has ended; at_begin: of one that begins.
+    machine that has ended; at_begin: of one that begins. phase_folder: of the user's own phases, where what runs
+    are taught is kept; None to keep nothing.
     """
 
     machine: Machine
@@ -67,6 +69,7 @@ class Session:
     place: str = ""
     drivers: tuple[str, ...] = ()
     host: HostPaths = field(default_factory=HostPaths)
+    phase_folder: Path | None = None
     _sends: int = 0
     _sent_at: float = field(default=float("-inf"))
     _seen: Observation | None = None
@@ -152,6 +155,7 @@ class Session:
         state = engine.start(self._started({"name": "wait_for", "steps": [step]}, now))
         acted = self._seen is not None and self._sent_at > self._seen.at
         state = stepping.enter(replace(state, sent_at=self._sent_at, seen=self._seen, acted=acted), 0, now)
+        self.watcher.seek(sought(state.step))
         seen = self.watcher.latest or await self.watcher.fresh()
         if seen.at <= self._sent_at:
             seen = await self.watcher.fresh()
@@ -300,7 +304,9 @@ class Session:
         self, ledger: Ledger, lock: MachineLock, values: Mapping[str, str], listener: Listener | None
     ) -> Run:
         folder = RunFolder(self.runs, ledger.state.run_id)
-        runner = Runner(ledger, self.machine, self.watcher, folder, values, listener, self.host)
+        runner = Runner(
+            ledger, self.machine, self.watcher, folder, values, listener, self.host, self.phase_folder
+        )
         return Run(runner, self.lock, lock, self.at_end)
 
     def _started(self, source: Mapping[str, object], at: float, run_id: str = "") -> Started:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -29,11 +30,17 @@ class Page:
     """What recognisers look at: the text of a screen, or of a serial console, cut to 64 KiB.
 
     needles: names of the pictures seen on the screen. alone: nothing else is drawn in its upper nine tenths.
+    seek: tells of one more picture whether it is there; such are looked for only where evidence asks.
     """
 
     screen: ScreenText
     needles: frozenset[str] = frozenset()
     alone: bool = False
+    seek: Callable[[str], bool] | None = None
+
+    def sees(self, needle: str) -> bool:
+        """Tell whether a picture is on the screen."""
+        return needle in self.needles or (self.seek is not None and self.seek(needle))
 
     @cached_property
     def text(self) -> str:
@@ -146,7 +153,7 @@ class Seen:
     alone: bool = False
 
     def holds(self, page: Page) -> bool:
-        return self.needle in page.needles and (page.alone or not self.alone)
+        return page.sees(self.needle) and (page.alone or not self.alone)
 
     def __str__(self) -> str:
         return f"needle {self.needle}{' alone' if self.alone else ''}"

@@ -6,12 +6,14 @@ text together with needles; then the phase is unknown.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from reflexarc.machine.capabilities import PowerState
 from reflexarc.machine.frame import Frame
 from reflexarc.machine.geometry import Rect
 from reflexarc.observation import UNKNOWN, Observation
+from reflexarc.sensing.needle import Patch
 from reflexarc.sensing.power import read_power
 from reflexarc.sensing.recogniser import Recognisers
 from reflexarc.sensing.serial import plain, read_serial
@@ -37,10 +39,15 @@ class Evidence:
 
 
 class Ladder:
-    """Concludes the phase of one machine from its evidence, in the order it came."""
+    """Concludes the phase of one machine from its evidence, in the order it came.
+
+    sought: pictures to look for on every frame, by the key under which observations tell of them.
+    """
 
     def __init__(self, recognisers: Recognisers) -> None:
         self.recognisers = recognisers
+        self.sought: Mapping[str, Patch] = {}
+        self._found: dict[str, bool] = {}
         self._text = TextRung(recognisers)
         self._stillness = Stillness(self._text)
         self._classified: Observation | None = None
@@ -51,6 +58,12 @@ class Ladder:
     def cell(self, row: int, column: int) -> Rect | None:
         """The pixels of a character cell of the text read last, None where none was read."""
         return self._text.cell(row, column)
+
+    def learn(self, recognisers: Recognisers) -> None:
+        """Recognise by these from now on; what was concluded by others is not repeated."""
+        self.recognisers = recognisers
+        self._text.learn(recognisers)
+        self._classified = None
 
     def read(self, evidence: Evidence) -> Observation:
         """Conclude what the machine shows; always answers, with the phase `unknown` where no rung does."""
@@ -70,6 +83,8 @@ class Ladder:
 
     def _look(self, evidence: Evidence, frame: Frame) -> Observation:
         still = self._stillness.see(frame)
+        if not still:
+            self._found = {}
         self._changed_at = self._stillness.changed_at
         self._without_picture = None
         repeated = read_unchanged(self._classified) if still else None
@@ -96,4 +111,13 @@ class Ladder:
             serial_end=evidence.serial_end,
             frame=frame.number if frame else None,
             guess=reading.guess,
+            needles=tuple((key, self._seek(key, frame)) for key in self.sought)
+            if frame and frame.signal
+            else (),
         )
+
+    def _seek(self, key: str, frame: Frame) -> bool:
+        """Tell whether a picture is on the frame; looked for once as long as the frame stands still."""
+        if key not in self._found:
+            self._found[key] = self.sought[key].is_on(frame.pixels)
+        return self._found[key]

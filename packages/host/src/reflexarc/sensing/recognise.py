@@ -1,7 +1,8 @@
 """Reading phases and recognisers from folders of YAML files.
 
 A file has a mapping `phases` (name -> parent, usual_max, passing, alarm), a list `recognisers` (phase,
-evidence, unless, complete, confidence), a mapping `needles` (name -> size, digest), or several of these. Evidence
+evidence, unless, complete, confidence), a mapping `needles` (name -> size and digest, or image), or several of these.
+Evidence
 is `text: REGEX` (with `where`, `rows`, `count`), `highlighted: REGEX`, `needle: NAME` (with `alone`),
 `serial: REGEX` (with `where`, `count`), or `any`, `all`, `not` of such.
 
@@ -12,21 +13,29 @@ Blanks at the end of a line are not there to be matched.
 
 A needle is a picture in the middle of the screen, `alone: true` where nothing else is drawn in its upper nine
 tenths. Its `size` is [width, height], its `digest` what `reflexarc phases explain FRAME --needle WIDTHxHEIGHT` prints.
+Or it is a picture known by its likeness: `image` is a PNG file in the same folder, `region` [x, y, width, height]
+where to look (from the right or bottom where x or y is negative; everywhere without it, which costs a tenth of a
+second a frame), `threshold` the likeness it takes (0.95). Such are looked for only where evidence asks: put what is
+cheap, such as `not: {text: ...}`, before it in an `all`.
+
+A file that a run was taught (see `taught`) also has a mapping `taught`; until a person accepts it it says nothing.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reflexarc import patterns
 from reflexarc.errors import ConfigError
+from reflexarc.machine import patch
 from reflexarc.observation import Phase
 from reflexarc.sensing.evidence import PLACES, AllOf, AnyOf, Evidence, Highlighted, Not, Seen, Text
-from reflexarc.sensing.needle import DIGEST_SIZE, Needle
+from reflexarc.sensing.needle import DIGEST_SIZE, THRESHOLD, Needle, Patch, Region
 from reflexarc.sensing.nodes import NodeReader, line_of
 from reflexarc.sensing.recogniser import Recogniser, Recognisers
 
@@ -35,11 +44,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Recogniser", "Recognisers", "load_recognisers"]
 
-MAX_PATTERN = 500
 _MAX_DEPTH = 6
 _MAX_NEEDLE = 1 << 20
 _KINDS = ("text", "highlighted", "needle", "serial", "any", "all", "not")
-_NESTED_REPEAT = re.compile(r"(?<!\\)[+*}]\)(?:[+*]|\{\d*,)")
+_TAUGHT = "taught-"
 
 
 def load_recognisers(extra: Sequence[Path] = ()) -> Recognisers:
@@ -50,10 +58,11 @@ def load_recognisers(extra: Sequence[Path] = ()) -> Recognisers:
     found = _Found()
     with as_file(files("reflexarc.sensing") / "phases") as builtin:
         for folder in (builtin, *extra):
+            shipped = folder is builtin
             if not folder.is_dir():
                 raise ConfigError("this folder of phases does not exist; create it", path=folder)
-            for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
-                _File(path).read(found)
+            for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")], key=_in_order):
+                _File(path, shipped=shipped).read(found)
     found.check()
     return Recognisers(
         [phase for phase, _, _ in found.phases.values()],
@@ -63,13 +72,18 @@ def load_recognisers(extra: Sequence[Path] = ()) -> Recognisers:
     )
 
 
+def _in_order(path: Path) -> tuple[bool, str]:
+    """Files of a folder by their names; those that were taught last, since they may speak of the others' phases."""
+    return path.name.startswith(_TAUGHT), path.name
+
+
 @dataclass
 class _Found:
     """What the files read so far declare, each with the path and line it stands at."""
 
     phases: dict[str, tuple[Phase, Path, int]] = field(default_factory=dict)
     recognisers: list[tuple[Recogniser, Path, int]] = field(default_factory=list)
-    needles: dict[str, Needle] = field(default_factory=dict)
+    needles: dict[str, Needle | Patch] = field(default_factory=dict)
     wanted: list[tuple[str, Path, int]] = field(default_factory=list)
 
     def check(self) -> None:
@@ -92,31 +106,45 @@ class _Found:
 
 
 class _File(NodeReader):
-    """One file of phases."""
+    """One file of phases; of one that is shipped the tests have tried patterns and pictures."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, shipped: bool) -> None:
         super().__init__(path)
+        self._shipped = shipped
         self._wanted: list[tuple[str, Path, int]] = []
 
     def read(self, found: _Found) -> None:
         root = self.document()
         if root is None:
             return
-        entries = self.mapping(root, ("phases", "recognisers", "needles"))
+        entries = self.mapping(root, ("phases", "recognisers", "needles", "taught"))
+        taught = self._taught(entries["taught"]) if "taught" in entries else None
+        if taught is False:
+            return
         if "phases" in entries:
-            for name, node in self.items(entries["phases"]):
-                if name in found.phases:
-                    self.wrong(node, f"the phase {name!r} is declared twice")
-                found.phases[name] = (self._phase(name, node), self.path, line_of(node))
+            self._phases(entries["phases"], found, again=taught is True)
         if "recognisers" in entries:
             for node in self.sequence(entries["recognisers"]):
-                found.recognisers.append((self._recogniser(node), self.path, line_of(node)))
+                recogniser = replace(self._recogniser(node), taught=taught is True)
+                found.recognisers.append((recogniser, self.path, line_of(node)))
         if "needles" in entries:
             for name, node in self.items(entries["needles"]):
                 if name in found.needles:
                     self.wrong(node, f"the needle {name!r} is declared twice")
                 found.needles[name] = self._needle(name, node)
         found.wanted.extend(self._wanted)
+
+    def _taught(self, node: yaml.Node) -> bool:
+        """Tell whether what was taught counts."""
+        entries = self.mapping(node, ("by", "run", "accepted"))
+        return "accepted" in entries and self.flag(entries["accepted"])
+
+    def _phases(self, node: yaml.Node, found: _Found, *, again: bool) -> None:
+        for name, value in self.items(node):
+            if name not in found.phases:
+                found.phases[name] = (self._phase(name, value), self.path, line_of(value))
+            elif not again:
+                self.wrong(value, f"the phase {name!r} is declared twice")
 
     def _phase(self, name: str, node: yaml.Node) -> Phase:
         entries = self.mapping(node, ("parent", "usual_max", "passing", "alarm"))
@@ -131,8 +159,13 @@ class _File(NodeReader):
             alarm="alarm" in entries and self.flag(entries["alarm"]),
         )
 
-    def _needle(self, name: str, node: yaml.Node) -> Needle:
-        entries = self.mapping(node, ("size", "digest"))
+    def _needle(self, name: str, node: yaml.Node) -> Needle | Patch:
+        entries = self.mapping(node, ("size", "digest", "image", "region", "threshold"))
+        kinds = {"size", "digest"}, {"image", "region", "threshold"}
+        if not any(entries.keys() <= kind for kind in kinds):
+            self.wrong(node, "a needle has either a size and a digest, or an image")
+        if "image" in entries:
+            return self._patch(name, entries)
         for key in ("size", "digest"):
             if key not in entries:
                 self.wrong(node, f"a needle needs {key!r}")
@@ -143,6 +176,29 @@ class _File(NodeReader):
         if not re.fullmatch(rf"[0-9a-f]{{{2 * DIGEST_SIZE}}}", digest):
             self.wrong(entries["digest"], f"a digest has {2 * DIGEST_SIZE} hexadecimal digits")
         return Needle(name, size[0], size[1], digest)
+
+    def _patch(self, name: str, entries: dict[str, yaml.Node]) -> Patch:
+        image = self.string(entries["image"])
+        if Path(image).name != image:
+            self.wrong(entries["image"], "an image is a file in the folder of this one")
+        try:
+            with (self.path.parent / image).open("rb") as file:
+                png = file.read(patch.MAX_FILE + 1)
+            height, width = (1, 1) if self._shipped else patch.decode(png).shape
+        except (OSError, ValueError) as error:
+            self.wrong(entries["image"], f"the image {image!r}: {error}")
+        region = None
+        if "region" in entries:
+            sides = [self.whole(item) for item in self.sequence(entries["region"])]
+            if len(sides) != 4 or sides[2] < width or sides[3] < height:
+                self.wrong(
+                    entries["region"], "a region is [x, y, width, height], in which the image has room"
+                )
+            region = Region(*sides)
+        threshold = self.number(entries["threshold"]) if "threshold" in entries else THRESHOLD
+        if not 0.5 <= threshold <= 1:
+            self.wrong(entries["threshold"], "the threshold is from 0.5 to 1")
+        return Patch(name, png, region, threshold)
 
     def _recogniser(self, node: yaml.Node) -> Recogniser:
         entries = self.mapping(node, ("phase", "evidence", "unless", "complete", "confidence"))
@@ -163,9 +219,14 @@ class _File(NodeReader):
         if "serial" in kinds and kinds & {"text", "highlighted", "needle"}:
             self.wrong(node, "serial evidence does not go together with that of a screen; make it two")
         rung = next((rung for rung in ("serial", "needle") if rung in kinds), "text")
-        place = f"{self.path}:{line_of(node)}"
         return Recogniser(
-            self.string(entries["phase"]), confidence=confidence, rung=rung, place=place, **parts
+            self.string(entries["phase"]),
+            parts["evidence"],
+            parts.get("unless", ()),
+            parts.get("complete", ()),
+            confidence,
+            rung,
+            place=f"{self.path}:{line_of(node)}",
         )
 
     def _kinds(self, node: yaml.Node) -> Iterator[str]:
@@ -230,11 +291,7 @@ class _File(NodeReader):
 
     def _pattern(self, node: yaml.Node) -> re.Pattern[str]:
         text = self.string(node)
-        if len(text) > MAX_PATTERN:
-            self.wrong(node, f"the pattern is longer than {MAX_PATTERN} characters")
-        if _NESTED_REPEAT.search(text):
-            self.wrong(node, "the pattern repeats a repetition, which can take for ever; write it plainly")
-        try:
-            return re.compile(text, re.MULTILINE)
-        except re.error as error:
-            self.wrong(node, f"the pattern is wrong: {error}")
+        wrong = None if self._shipped else patterns.problem(text)
+        if wrong is not None:
+            self.wrong(node, wrong)
+        return re.compile(text, re.MULTILINE)

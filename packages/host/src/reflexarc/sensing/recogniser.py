@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from reflexarc.observation import Phase, Phases, ScreenText
 from reflexarc.sensing.evidence import Evidence, Page
-from reflexarc.sensing.needle import Needle
+from reflexarc.sensing.needle import Needle, Patch
+
+SURE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,8 @@ class Recogniser:
     The first piece of evidence is what the phase is named by: without it nothing speaks for the phase.
     confidence: how sure it is when that holds; the surest recogniser wins.
     complete: what must hold besides for the evidence to be complete (a half-drawn menu's is not).
-    rung: text, needle or serial. place: the file and line that define it.
+    rung: text, needle or serial; taught for what an agent taught. place: the file and line that define it.
+    taught: it was taught at a hold, and so never stands against an alarm; an agent's, against nothing that is sure.
     """
 
     phase: str
@@ -37,6 +40,7 @@ class Recogniser:
     confidence: float = 0.95
     rung: str = "text"
     place: str = ""
+    taught: bool = False
 
     def judge(self, page: Page) -> Verdict | None:
         """What the page says about the phase, None where nothing speaks for it or something against it."""
@@ -44,7 +48,7 @@ class Recogniser:
         if not first.holds(page) or any(part.holds(page) for part in self.unless):
             return None
         share = (1 + sum(part.holds(page) for part in rest)) / len(self.evidence)
-        complete = share == 1 and all(part.holds(page) for part in self.complete)
+        complete = share == 1 and not self.taught and all(part.holds(page) for part in self.complete)
         # Evidence found in part stays below every threshold, however sure the whole would be.
         sure = self.confidence * (1.0 if share == 1 else 0.75 * share)
         return Verdict(self.phase, sure, complete, self.rung)
@@ -53,7 +57,8 @@ class Recogniser:
 class Recognisers:
     """All phases that are known, and the recognisers for them.
 
-    places: the file and line that declare a phase, by its name. needles: the pictures evidence speaks of.
+    places: the file and line that declare a phase, by its name. needles, patches: the pictures evidence speaks of, by
+    their names.
     """
 
     def __init__(
@@ -61,11 +66,12 @@ class Recognisers:
         phases: Iterable[Phase],
         recognisers: Iterable[Recogniser],
         *,
-        needles: Iterable[Needle] = (),
+        needles: Collection[Needle | Patch] = (),
         places: Mapping[str, str] | None = None,
     ) -> None:
         self.phases = Phases(phases)
-        self.needles = tuple(needles)
+        self.needles = {one.name: one for one in needles if isinstance(one, Needle)}
+        self.patches = {one.name: one for one in needles if isinstance(one, Patch)}
         self.places = dict(places or {})
         self._all = tuple(recognisers)
 
@@ -86,10 +92,29 @@ class Recognisers:
         """The likeliest phase by the text of a serial console, control sequences taken out."""
         return self._best(Page(ScreenText(tuple(text.split("\n")))), serial=True)
 
-    def _best(self, page: Page, *, serial: bool) -> Verdict | None:
-        verdicts = (one.judge(page) for one in self._all if (one.rung == "serial") is serial)
-        return max(
-            (verdict for verdict in verdicts if verdict),
-            key=lambda verdict: (verdict.confidence, verdict.complete),
-            default=None,
+    def with_lessons(self, lessons: Iterable[Recogniser], patches: Iterable[Patch]) -> Recognisers:
+        """These and what was taught besides; phases that nobody knew are known then."""
+        taught = tuple(lessons)
+        new = dict.fromkeys(one.phase for one in taught if one.phase not in self.phases)
+        return Recognisers(
+            [*self.phases.values(), *map(Phase, new)],
+            [*self._all, *taught],
+            needles=[*self.needles.values(), *self.patches.values(), *patches],
+            places=self.places,
         )
+
+    def _best(self, page: Page, *, serial: bool) -> Verdict | None:
+        judged = [
+            (one, verdict)
+            for one in self._all
+            if (one.rung == "serial") is serial and (verdict := one.judge(page)) is not None
+        ]
+        given = [verdict for one, verdict in judged if not one.taught]
+        sure = [verdict for verdict in given if verdict.confidence >= SURE]
+        alarmed = any(self._alarms(verdict.phase) for verdict in sure)
+        taught = [verdict for one, verdict in judged if one.taught and not alarmed]
+        heard = [verdict for verdict in taught if verdict.rung != "taught" or not sure]
+        return max((*given, *heard), key=lambda verdict: (verdict.confidence, verdict.complete), default=None)
+
+    def _alarms(self, phase: str) -> bool:
+        return any(self.phases.is_a(phase, name) for name, known in self.phases.items() if known.alarm)

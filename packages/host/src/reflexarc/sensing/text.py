@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
 from reflexarc.machine.frame import Frame, Pixels
 from reflexarc.machine.geometry import Rect
 from reflexarc.observation import ScreenText
-from reflexarc.sensing.console import ConsoleReader
+from reflexarc.sensing.console import ConsoleReader, OverlayReader
 from reflexarc.sensing.evidence import Page
 from reflexarc.sensing.needle import is_alone, without
 from reflexarc.sensing.recogniser import Recognisers
+from reflexarc.sensing.title import TitleReader
 from reflexarc.sensing.unchanged import MAX_CURSOR, changed_box
 from reflexarc.sensing.verdict import Answer
 
@@ -38,6 +41,13 @@ class TextRung:
         self._reader = ConsoleReader()
         # The last two pictures with their cells: a cursor that blinks shows them by turns.
         self._recent: list[tuple[Pixels, object, Reading]] = []
+        self._overlay = OverlayReader()
+        self._title = TitleReader()
+
+    def learn(self, recognisers: Recognisers) -> None:
+        """Recognise by these from the next frame on."""
+        self._recognisers = recognisers
+        self._recent = []
 
     def read(self, frame: Frame) -> Reading:
         """Read a frame and tell the phase its text and needles speak for; an empty screen is `blank`."""
@@ -56,7 +66,7 @@ class TextRung:
             if _is_empty(screen, frame.pixels):
                 screen = replace(screen, lines=("",) * len(screen.lines), highlighted=()) if screen else None
                 return Reading(Answer("blank", 1.0, "text", complete=True, screen=screen), screen)
-            if screen is None:
+            if screen is None and not self._recognisers.patches:
                 return Reading(None, None)
         verdict = self._recognisers.of_screen(page)
         if verdict is None:
@@ -73,11 +83,22 @@ class TextRung:
         Needles are painted over before the text is read: pictures are no characters.
         """
         pixels = frame.pixels
-        found = {one.name: place for one in self._recognisers.needles if (place := one.find(pixels))}
+        needles = self._recognisers.needles
+        found = {name: place for name, one in needles.items() if (place := one.find(pixels))}
         if found:
             pixels = without(pixels, found.values())
-        screen = self._reader.read(replace(frame, pixels=pixels))
-        return Page(screen or ScreenText(()), frozenset(found), bool(found) and is_alone(pixels)), screen
+        screen = (
+            self._reader.read(replace(frame, pixels=pixels))
+            or self._overlay.read(pixels)
+            or self._title.read(pixels)
+        )
+        alone = bool(found) and is_alone(pixels)
+        return Page(screen or ScreenText(()), frozenset(found), alone, self._seeking(frame.pixels)), screen
+
+    def _seeking(self, pixels: Pixels) -> Callable[[str], bool]:
+        """Looks for a patch on a picture, for each at most once."""
+        patches = self._recognisers.patches
+        return cache(lambda name: name in patches and patches[name].is_on(pixels))
 
     def cell(self, row: int, column: int) -> Rect | None:
         """The pixels of a character cell of the frame read last, None where that was no text console."""

@@ -2,7 +2,7 @@
 
 The folder has `phases.json`, {name: phase} for NAME.png, or `index.jsonl`, one {"file": ..., "phase": ...} a line.
 A phase of null says that none fits. Where NAME.txt lies beside NAME.png it is the true text of the screen, unless
-it is empty.
+it is empty or says TODO.
 """
 
 from __future__ import annotations
@@ -96,8 +96,9 @@ def judge(chosen: Iterable[Label], recognisers: Recognisers) -> Iterator[Result]
 
 
 def summary(results: Iterable[Result]) -> dict[str, object]:
-    """The figures of a trial: n, answered, right, confident_wrong, cer, confusion, ms, mistakes.
+    """The figures of a trial: n, answered, right, rightly_unknown, confident_wrong, cer, confusion, ms, mistakes.
 
+    rightly_unknown: how many were left unknown whose label says that no phase fits.
     cer: share of the characters read wrong, None where no true text lies beside the pictures.
     confusion: label -> answer -> how often. mistakes: the files of the confident mistakes.
     """
@@ -112,6 +113,7 @@ def summary(results: Iterable[Result]) -> dict[str, object]:
         "n": len(judged),
         "answered": sum(result.phase != UNKNOWN for result in judged),
         "right": sum(result.right for result in judged),
+        "rightly_unknown": sum(r.label.phase is None and r.phase == UNKNOWN for r in judged),
         "confident_wrong": len(mistakes),
         "cer": sum(result.wrong for result in judged) / length if length else None,
         "characters": length,
@@ -138,9 +140,9 @@ def character_errors(truth: str, read: str) -> tuple[int, int]:
 
 
 def _errors(path: Path, read: str) -> tuple[int, int]:
-    """The errors against a file of true text; none where it is missing or empty."""
+    """The errors against a file of true text; none where it is missing, empty or still to be written."""
     truth = _text(path, _MAX_TRUTH) if path.is_file() else ""
-    return character_errors(truth, read) if truth.strip() else (0, 0)
+    return character_errors(truth, read) if truth.strip() not in ("", "TODO") else (0, 0)
 
 
 def _plain(text: str) -> str:

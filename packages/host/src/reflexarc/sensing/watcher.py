@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -16,6 +16,8 @@ from reflexarc.machine.frame import Frame
 from reflexarc.machine.geometry import Rect
 from reflexarc.observation import Observation
 from reflexarc.sensing.ladder import Evidence, Ladder
+from reflexarc.sensing.needle import Patch
+from reflexarc.sensing.recogniser import Recognisers
 from reflexarc.sensing.serial import KEPT
 
 POWER_INTERVAL = 0.5
@@ -107,6 +109,24 @@ class Watcher:
         seen = self.latest
         while seen is not None and (now := time.monotonic()) < min(seen.changed_at + seconds, deadline):
             seen = await self.next(seen, min(seen.changed_at + seconds, deadline) - now) or seen
+
+    @property
+    def recognisers(self) -> Recognisers:
+        """By what phases are recognised."""
+        return self._ladder.recognisers
+
+    def learn(self, recognisers: Recognisers) -> None:
+        """Recognise by these from now on, and look again at what is seen already."""
+        self._ladder.learn(recognisers)
+        if self.latest is not None and self.latest.frame is not None:
+            self._observe()
+
+    def seek(self, needles: Mapping[str, Patch]) -> None:
+        """Look for these pictures from now on; what is seen already is looked at again where any is new."""
+        new = needles.keys() - self._ladder.sought.keys()
+        self._ladder.sought = needles
+        if new and self.latest is not None and self.latest.frame is not None:
+            self._observe()
 
     def frame_of(self, observation: Observation) -> Frame | None:
         """The frame an observation was made on, None where there was none or it is no longer kept."""

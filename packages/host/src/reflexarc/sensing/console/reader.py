@@ -107,9 +107,7 @@ class ConsoleReader:
         before = self._pixels
         assert before is not None
         if self._layout is None or self._reading is None:
-            sample = before[::4, ::4]
-            drawn = np.count_nonzero(sample != sample[-1, -1])
-            return bool(np.count_nonzero(sample != pixels[::4, ::4]) <= _SUBSTANTIAL * drawn)
+            return resembles(before, pixels)
         grid = self._layout.grid
         changed = (before != pixels).any(axis=1)
         inside = slice(grid.y, grid.y + grid.rows * grid.cell_height)
@@ -148,6 +146,13 @@ class ConsoleReader:
         if self._layout and self._layout.grid.cell_height <= _LOW and self._text.cursor is None:
             self._text = _without_low_cursor(self._text)
         return True
+
+
+def resembles(before: Pixels, pixels: Pixels) -> bool:
+    """Tell whether so little changed on a picture that was rejected that it need not be looked at again."""
+    sample = before[::4, ::4]
+    drawn = np.count_nonzero(sample != sample[-1, -1])
+    return bool(np.count_nonzero(sample != pixels[::4, ::4]) <= _SUBSTANTIAL * drawn)
 
 
 def _read_cells(pixels: Pixels, layout: Layout, rows: Rows | None = None) -> _Reading:
