@@ -78,7 +78,7 @@ def test_a_playbook_carries_the_pictures_beside_it(folder: Path) -> None:
         ("not in the folder", "{needle: link.png}"),
         ("no PNG picture", "{needle: words.png}"),
         ("does not fit", "{needle: logo.png, region: [0, 0, 20, 20]}"),
-        ("does not fit", "{needle: logo.png, region: [0, 0, 2000000, 2000000]}"),
+        ("in pixels", "{needle: logo.png, region: [0, 0, 2000000, 2000000]}"),
         ("in pixels", "{needle: logo.png, region: [0, 0]}"),
         ("between 0.5 and 1", "{needle: logo.png, threshold: 0.2}"),
         ("did you mean 'threshold'", "{needle: logo.png, treshold: 0.9}"),
