@@ -85,7 +85,7 @@ def test_several_machines(command: Command, lab: Path) -> None:
 
 def test_an_interrupted_run_is_resumed(command: Command, lab: Path) -> None:
     steps = [{"name": "never", "wait_for": "memtest", "timeout": 600}]
-    (lab / "waits.yaml").write_text(yaml.safe_dump({"name": "waits", "on_unknown": "wait", "steps": steps}))
+    (lab / "waits.yaml").write_text(yaml.safe_dump({"name": "waits", "unknown_after": 3600, "steps": steps}))
     running = subprocess.Popen(
         start(["run", "waits.yaml", "-m", "lab"]), cwd=lab, env=environment(lab, {}), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
