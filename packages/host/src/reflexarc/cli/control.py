@@ -14,7 +14,6 @@ from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import open_session
 from reflexarc.machine import keys
 from reflexarc.machine.policy import chord_operation, is_destructive
-from reflexarc.runs.preflight import preflight, require
 from reflexarc.runs.secrets import resolve
 from reflexarc.runs.session import Session
 
@@ -104,8 +103,6 @@ async def _status(entry: Entry) -> None:
 async def _send(entry: Entry, operation: str, yes: bool, act: Callable[[Session], Awaitable[None]]) -> None:
     granted = [operation] if is_destructive(operation) and authorised(entry.name, operation, yes) else []
     async with open_session(entry, grant=granted, holder="a single command", launch=False) as session:
-        if granted:
-            require(entry.name, await preflight(session.machine, []))
         await act(session)
 
 

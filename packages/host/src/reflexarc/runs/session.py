@@ -66,6 +66,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self.machine.guard.before_sending = self._before_sending
+        self.machine.guard.preflight = self._preflight
 
     @property
     def name(self) -> str:
@@ -289,6 +290,9 @@ class Session:
             place=self.place,
             drivers=self.drivers,
         )
+
+    async def _preflight(self) -> None:
+        require(self.name, await preflight(self.machine, ()))
 
     def _before_sending(self, operation: str) -> None:
         """Take the machine's lock; where it was free, tell the runs that are held on this machine."""
