@@ -150,12 +150,21 @@ def test_preflight_comes_before_a_destructive_direct_call_and_only_there() -> No
         with pytest.raises(SafetyError):
             await it.power.off()
         await it.keyboard.press("a")
-        with guard.permit(Permit("power.off", guard.clock(), "a run")):
+        with guard.acting_for(run="7"), guard.permit(Permit("power.off", guard.clock(), "a run")):
             await it.power.off()
+            with pytest.raises(SafetyError, match="nobody granted it"):
+                await it.power.reset()
         assert asked == ["preflight"] * 2
 
     asyncio.run(run())
-    assert [line["why"] for line in lines] == ["preflight", "preflight", "no_grant", "policy", "a run"]
+    assert [line["why"] for line in lines] == [
+        "preflight",
+        "preflight",
+        "no_grant",
+        "policy",
+        "a run",
+        "no_grant",
+    ]
 
 
 def test_an_image_is_decided_on_by_where_its_path_leads(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.places import places
 from reflexarc.playbook.state import Stage
 from reflexarc.runs.describe import describe_run, outcome_name, standing
+from reflexarc.runs.granting import GrantBook
 from reflexarc.runs.journal import Journal, Summary
 from reflexarc.runs.ledger import Ledger, require_held
 from reflexarc.runs.ownership import is_driven
@@ -126,7 +127,8 @@ def reply(
     require_held(ledger.state, escalation)
 
     def answered(ledger: Ledger) -> None:
-        record_reply(ledger, answer, escalation_id=escalation, by=person())
+        book = GrantBook(places().grants)
+        record_reply(ledger, answer, escalation_id=escalation, by=person(), book=book)
         click.echo(f"run {run_id}: answered with {kind}", err=True)
 
     if is_driven(places().runs, run_id):

@@ -23,6 +23,7 @@ from reflexarc.machine.chords import Kept, KeysDown
 from reflexarc.machine.guard import Guard
 from reflexarc.machine.lock import MachineLock
 from reflexarc.machine.machine import Machine
+from reflexarc.runs.granting import GrantBook
 from reflexarc.runs.journal import Journal
 from reflexarc.runs.session import Session
 from reflexarc.sensing.ladder import Ladder
@@ -225,6 +226,7 @@ async def open_session(
                     at_begin,
                     place=entry.place,
                     drivers=entry.drivers,
+                    book=GrantBook(found.grants),
                 )
                 try:
                     yield session

@@ -69,6 +69,14 @@ class Guard:
     _context: Mapping[str, object] = field(default_factory=dict)
     _watched: set[str] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        if self.agent and self.granted:
+            raise SafetyError(
+                f"{self.machine}: an agent grants nothing; a person can, with `reflexarc grant {self.machine}`",
+                rule="agent_grant",
+                operation=self.granted[0],
+            )
+
     @contextmanager
     def permit(self, permit: Permit) -> Iterator[None]:
         """Let the one operation pass, once, while the context lasts."""
@@ -132,12 +140,10 @@ class Guard:
             )
         if not is_destructive(operation):
             return "policy", {}
-        if covers(self.granted, operation):
-            return "granted", {}
         permit = self._spent_permit(operation, details)
         if permit is not None:
             return permit.reason, {"evidence": permit.evidence, "age": self._age(permit)}
-        used = self.grants.use(operation, details) if self.grants is not None else None
+        used = self._used_grant(operation, details)
         if used is not None:
             return used, {}
         raise SafetyError(
@@ -148,11 +154,17 @@ class Guard:
             operation=operation,
         )
 
+    def _used_grant(self, operation: str, details: Mapping[str, object]) -> str | None:
+        """Which grant for direct calls the operation passes on; what acts for a run has none but its permits."""
+        if self._context:
+            return None
+        if covers(self.granted, operation):
+            return "granted"
+        return self.grants.use(operation, details) if self.grants is not None else None
+
     def _is_direct(self, operation: str, details: Mapping[str, object]) -> bool:
         """Tell whether the operation is a destructive one that would pass on a grant for direct calls."""
-        if self.dry_run or not is_destructive(operation):
-            return False
-        if any(permit.operation == operation for permit in self._permits):
+        if self.dry_run or self._context or not is_destructive(operation):
             return False
         granted = covers(self.granted, operation)
         return granted or (self.grants is not None and self.grants.has(operation, details))

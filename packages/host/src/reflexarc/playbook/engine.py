@@ -13,7 +13,7 @@ from typing import TypeAlias
 from reflexarc.errors import PlaybookError
 from reflexarc.machine.guard import EVIDENCE_MAX_AGE
 from reflexarc.observation import UNKNOWN, Observation, Phases
-from reflexarc.playbook import grants, stepping, waiting
+from reflexarc.playbook import stepping, waiting
 from reflexarc.playbook.conditions import evaluate
 from reflexarc.playbook.events import (
     Aborted,
@@ -154,7 +154,7 @@ _Order: TypeAlias = (
 def _ordered(state: RunState, event: _Order) -> RunState:
     match event:
         case Granted():
-            return stepping.granted(state, event.operations)
+            return _granted(state, event)
         case Lost():
             return _lost(state, event)
         case Resumed():
@@ -171,6 +171,15 @@ def _ordered(state: RunState, event: _Order) -> RunState:
             return stepping.end(state, Outcome.ABORTED, event.reason)
         case Started() | Counted():
             return state
+
+
+def _granted(state: RunState, event: Granted) -> RunState:
+    if not event.grant:
+        return stepping.granted(state, event.operations)
+    if event.grant in state.redeemed:
+        return state
+    keys = {key: state.grants.get(key, 0) + count for key, count in event.keys.items()}
+    return replace(state, grants={**state.grants, **keys}, redeemed=state.redeemed | {event.grant})
 
 
 def _observed(state: RunState, event: Observed) -> RunState:
@@ -265,7 +274,9 @@ def _intended(state: RunState, event: Intended) -> RunState:
         return replace(state, stage=Stage.ACTING, since=event.at)
     if state.evidence is None or event.at - state.evidence.at > EVIDENCE_MAX_AGE:
         return replace(state, stage=Stage.VERIFYING, evidence=None, since=event.at)
-    key = grants.key_of(state.step, state.machine, state.variables)
+    key = state.key_of(state.step)
+    if state.grants.get(key, 0) < 1:
+        return stepping.escalate(state, Reason.NEEDS_AUTHORIZATION, event.at, state.seen)
     left = {**state.grants, key: state.grants.get(key, 0) - 1}
     return replace(state, stage=Stage.ACTING, since=event.at, grants=left)
 

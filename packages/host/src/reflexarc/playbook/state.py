@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from reflexarc.observation import Observation, Phases
 from reflexarc.playbook.events import FrameRef
+from reflexarc.playbook.grants import key_of
 from reflexarc.playbook.model import Playbook, Step
 
 
@@ -84,7 +85,7 @@ class RunState:
     lingering: the phase an act was sent in, until another one was recognised.
     applies: the step's `when` was found to hold. evidence: what verified the precondition of the act.
     requested: inline steps that their reply asked for. found: what the step's wait registers.
-    grants: remaining uses by grant key.
+    grants: remaining uses by grant key. redeemed: grants given in advance that this run has used up.
     """
 
     run_id: str
@@ -118,6 +119,7 @@ class RunState:
     escalation: Escalation | None = None
     escalations: int = 0
     grants: Mapping[str, int] = field(default_factory=dict)
+    redeemed: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
     outcome: Outcome | None = None
     reason: str = ""
@@ -130,6 +132,10 @@ class RunState:
     def scope(self) -> Mapping[str, object]:
         """What templates may look up, secrets left out."""
         return {**self.registered, **self.variables}
+
+    def key_of(self, step: Step) -> str:
+        """The key of a destructive step's grant, as the run stands."""
+        return key_of(step, self.machine, self.playbook, self.scope)
 
     @property
     def phase(self) -> str:

@@ -75,8 +75,7 @@ def decide(state: RunState, at: float, verdict: Verdict | None = None) -> RunSta
             *([step.authorisation] if step.name in state.requested else []),
         ),
         policy=state.policy,
-        grants=state.grants,
-        variables=state.variables,
+        granted=state.grants.get(state.key_of(step), 0) > 0,
     )
     if why is not None:
         return escalate(state, Reason.NEEDS_AUTHORIZATION, at, state.seen, detail=why)
@@ -151,8 +150,6 @@ def end(state: RunState, outcome: Outcome, reason: str) -> RunState:
 
 
 def granted(state: RunState, operations: tuple[str, ...]) -> RunState:
-    """Add what a person granted, for the steps from the present one on."""
-    added = grants.granted_keys(
-        state.playbook.steps[state.index :], operations, state.machine, state.variables
-    )
+    """Have what a person granted, for the steps from the present one on; granting it twice is not twice as much."""
+    added = grants.granted_keys(state.playbook.steps[state.index :], operations, state.key_of)
     return replace(state, grants={**state.grants, **added})

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from reflexarc.errors import MachineError, RunError
+from reflexarc.errors import MachineError, ReflexarcError, RunError
 from reflexarc.machine.guard import Permit
 from reflexarc.machine.machine import Machine
 from reflexarc.observation import Observation
@@ -152,14 +152,25 @@ class Runner:
         intended = Intended(time.monotonic(), latest.serial_end if latest is not None else 0)
         if not self._record(intended) or self.state.stage is not Stage.ACTING:
             return
-        operation = step.operation
-        if step.authorisation is not None and operation == step.authorisation and evidence is not None:
-            permit = Permit(operation, evidence.at, f"run {self.state.run_id}, step {step.name!r}")
-            with self.machine.guard.permit(permit):
+        with self.machine.guard.acting_for(run=self.state.run_id, step=step.name):
+            if step.authorisation is None or evidence is None:
                 performed = await self._performer.perform(self.state)
-        else:
-            performed = await self._performer.perform(self.state)
+            else:
+                performed = await self._perform_authorised(step.authorisation, evidence)
         self._after(performed)
+
+    async def _perform_authorised(self, operation: str, evidence: Observation) -> Performed:
+        """Perform the step on the permit that its verified precondition gives."""
+        step, guard = self.state.step, self.machine.guard
+        shown = f"{evidence.phase} ({evidence.origin or evidence.rung} {evidence.confidence:.2f})"
+        reason = f"granted to run {self.state.run_id}"
+        with guard.permit(Permit(operation, evidence.at, reason, shown)):
+            if operation != step.operation:
+                try:
+                    guard.check(operation, action=step.action)
+                except ReflexarcError as error:
+                    return Performed("failed", str(error))
+            return await self._performer.perform(self.state)
 
     def _after(self, performed: Performed) -> None:
         self._record(
