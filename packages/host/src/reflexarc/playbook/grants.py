@@ -99,7 +99,7 @@ def granted_keys(
         if most is None or taken[operation] < most:
             taken[operation] += 1
             keys[key(step)] += 1
-    return keys
+    return dict(keys)
 
 
 def requests(steps: Iterable[Step], scope: Mapping[str, object]) -> list[Request]:

@@ -130,7 +130,7 @@ class GrantBook:
         """The grant in a file, None where others could have written it or it was changed since."""
         with suppress(FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):
             sealed = json.loads(_read_private(path))
-            body = sealed["grant"]
+            body = str(sealed["grant"])
             if hmac.compare_digest(str(sealed["seal"]), self._seal(body)):
                 data = json.loads(body)
                 if data["id"] == path.stem and set(path.stem) <= _ID:
