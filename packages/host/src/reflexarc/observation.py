@@ -90,7 +90,8 @@ class Observation:
     at: when the evidence was captured. changed_at: when the screen last changed (cursor blink left out).
     frame: number of the frame it was read from, None where no frame was used.
     serial: the newest text of the serial console, bounded. serial_end: how many characters
-    were ever received, so that a later reader can tell what is new.
+    were ever received, so that a later reader can tell what is new. disputed: the phase that another authoritative
+    rung speaks for; looked for only where a reading was asked for.
     """
 
     phase: str
@@ -105,6 +106,7 @@ class Observation:
     serial_end: int = 0
     frame: int | None = None
     guess: str | None = None
+    disputed: str = ""
 
     @property
     def text(self) -> str:

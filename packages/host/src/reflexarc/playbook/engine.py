@@ -104,7 +104,7 @@ def start(event: Started) -> RunState:
         max_escalations=event.max_escalations,
         place=event.place,
     )
-    return stepping.enter(state, 0, event.at)
+    return stepping.enter(stepping.granted(state, event.granted), 0, event.at)
 
 
 def fold(events: Iterable[Event]) -> RunState:
@@ -175,7 +175,8 @@ def _ordered(state: RunState, event: _Order) -> RunState:
 
 def _granted(state: RunState, event: Granted) -> RunState:
     if not event.grant:
-        return stepping.granted(state, event.operations)
+        named = (*state.granted, *event.operations)
+        return replace(stepping.granted(state, event.operations), granted=named)
     if event.grant in state.redeemed:
         return state
     keys = {key: state.grants.get(key, 0) + count for key, count in event.keys.items()}
@@ -249,8 +250,11 @@ def _verified(state: RunState, event: Verified) -> RunState:
         return state
     seen, condition = event.observation, state.step.must_hold
     fresh = seen.at >= state.since and event.at - seen.at <= EVIDENCE_MAX_AGE
-    if condition is None:
-        ok = not state.input_sent and not waiting.is_alarm(state, seen.phase)
+    if seen.disputed:
+        ok, detail = False, f"the machine shows {seen.phase}, and another of its signals says {seen.disputed}"
+    elif condition is None:
+        alarm = any(waiting.is_alarm(state, phase) for phase in (seen.phase, seen.guess) if phase)
+        ok = not state.input_sent and not alarm
         detail = "a step without precondition fires only before any input was sent, with no alarm showing"
     else:
         verdict = evaluate(condition, waiting.sight(state, seen, event.at, strict=True))

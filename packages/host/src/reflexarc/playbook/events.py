@@ -25,7 +25,7 @@ class Started:
     policy: operation and class names that the machine's owner allows to the caller.
 
     secrets: name -> reference (`env:NAME`, `prompt`, `file`); the values are never here. drivers: what the
-    machine is reached by, for statistics only.
+    machine is reached by, for statistics only. granted: operations that a person granted with the start.
     """
 
     at: float
@@ -39,6 +39,7 @@ class Started:
     max_escalations: int = 20
     place: str = ""
     drivers: tuple[str, ...] = ()
+    granted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,8 @@ class RunState:
     lingering: the phase an act was sent in, until another one was recognised.
     applies: the step's `when` was found to hold. evidence: what verified the precondition of the act.
     requested: inline steps that their reply asked for. found: what the step's wait registers.
-    grants: remaining uses by grant key. redeemed: grants given in advance that this run has used up.
+    grants: remaining uses by grant key. granted: operations that a person named. redeemed: grants given
+    in advance that this run has used up.
     """
 
     run_id: str
@@ -119,6 +120,7 @@ class RunState:
     escalation: Escalation | None = None
     escalations: int = 0
     grants: Mapping[str, int] = field(default_factory=dict)
+    granted: tuple[str, ...] = ()
     redeemed: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
     outcome: Outcome | None = None

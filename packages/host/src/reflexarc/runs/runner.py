@@ -30,6 +30,7 @@ from reflexarc.runs.artifacts import RunFolder, SerialLog
 from reflexarc.runs.gallery import Gallery
 from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.performing import Performed, Performer
+from reflexarc.runs.preflight import preflight, require
 from reflexarc.runs.secrets import Redactor
 from reflexarc.sensing.watcher import Watcher
 
@@ -112,8 +113,7 @@ class Runner:
     async def _do(self, next_effect: engine.Effect) -> None:
         match next_effect:
             case engine.Verify():
-                seen = self._redacted(await self.watcher.fresh())
-                self._record(Verified(time.monotonic(), seen))
+                await self._verify()
             case engine.Look():
                 seen = self._redacted(await self.watcher.fresh())
                 self._record(Looked(time.monotonic(), seen))
@@ -121,6 +121,13 @@ class Runner:
                 await self._act()
             case _:
                 await self._watch()
+
+    async def _verify(self) -> None:
+        """Take a reading of its own; where nothing of the machine is awaited, after preflight."""
+        if self.state.step.must_hold is None:
+            require(self.machine.name, await preflight(self.machine, ()))
+        seen = self._redacted(await self.watcher.fresh(doubting=True))
+        self._record(Verified(time.monotonic(), seen))
 
     async def _watch(self) -> None:
         """Judge what is seen now; where that was done before, wait for something newer or a deadline."""

@@ -245,7 +245,13 @@ class Session:
     ) -> Run:
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:6]}"
         event = self._started(playbook.source, time.monotonic(), run_id)
-        event = replace(event, variables=variables, secrets=references, max_escalations=max_escalations)
+        event = replace(
+            event,
+            variables=variables,
+            secrets=references,
+            max_escalations=max_escalations,
+            granted=tuple(grant),
+        )
         lock = run_lock(self.runs, run_id)
         lock.acquire()
         try:
