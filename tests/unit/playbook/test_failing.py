@@ -113,7 +113,7 @@ def test_an_aborted_run_goes_nowhere() -> None:
 
 def test_a_grant_is_asked_for_it_and_spent_by_it() -> None:
     state = start(FAIL, **BACK)
-    (request,) = grants.requests(state.playbook, {})
+    (request,) = grants.requests(state.playbook.ahead(0), {})
     assert (request.operation, request.arguments, request.unverified) == (
         "snapshot.restore",
         "name=clean",

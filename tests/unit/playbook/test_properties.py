@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reflexarc.machine.guard import EVIDENCE_MAX_AGE
 from reflexarc.observation import Observation, Phase, ScreenText
-from reflexarc.playbook import engine, grants, waiting
+from reflexarc.playbook import engine, waiting
 from reflexarc.playbook.conditions import evaluate
 from reflexarc.playbook.events import (
     Acted,
@@ -226,7 +226,7 @@ def test_nothing_destructive_fires_without_grant_and_fresh_precondition(events: 
             decided = event.at
         fires = state.stage is not Stage.ACTING and after.stage is Stage.ACTING
         if fires and state.step.authorisation is not None:
-            key = grants.key_of(state.step, "lab1", {})
+            key = state.key_of(state.step)
             fired[key] += 1
             assert state.grants.get(key, 0) >= 1
             evidence = state.evidence

@@ -91,7 +91,8 @@ class Observation:
     frame: number of the frame it was read from, None where no frame was used.
     serial: the newest text of the serial console, bounded. serial_end: how many characters
     were ever received, so that a later reader can tell what is new.
-    needles: each picture that was looked for, by its key, and whether it is on the screen.
+    needles: each picture that was looked for, by its key, and whether it is on the screen. disputed: the phase that
+    another authoritative rung speaks for; looked for only where a reading was asked for.
     """
 
     phase: str
@@ -107,6 +108,7 @@ class Observation:
     frame: int | None = None
     guess: str | None = None
     needles: tuple[tuple[str, bool], ...] = ()
+    disputed: str = ""
 
     @property
     def text(self) -> str:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import click
 
+from reflexarc.cli.asking import authorised
 from reflexarc.cli.options import call, entry_of, inventory_option, machine_argument
-from reflexarc.cli.text import is_terminal
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import open_session
 from reflexarc.machine import keys
 from reflexarc.machine.policy import chord_operation, is_destructive
-from reflexarc.runs.preflight import preflight, require
 from reflexarc.runs.secrets import resolve
 from reflexarc.runs.session import Session
 
@@ -104,13 +102,4 @@ async def _status(entry: Entry) -> None:
 async def _send(entry: Entry, operation: str, yes: bool, act: Callable[[Session], Awaitable[None]]) -> None:
     granted = [operation] if is_destructive(operation) and authorised(entry.name, operation, yes) else []
     async with open_session(entry, grant=granted, holder="a single command", launch=False) as session:
-        if granted:
-            require(entry.name, await preflight(session.machine, []))
         await act(session)
-
-
-def authorised(machine: str, operation: str, yes: bool) -> bool:
-    """Ask the person at the terminal; without a terminal nothing destructive is authorised."""
-    if not is_terminal(sys.stdin):
-        return False
-    return yes or click.confirm(f"{operation} on {machine} is destructive. Send it?", default=False, err=True)

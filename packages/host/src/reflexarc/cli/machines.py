@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from reflexarc.cli.control import authorised, yes_option
+from reflexarc.cli.asking import authorised
+from reflexarc.cli.control import yes_option
 from reflexarc.cli.options import call, entry_of, inventory_option, json_option, machine_argument
 from reflexarc.cli.text import dump
 from reflexarc.inventory import entries, opening

@@ -18,6 +18,8 @@ EXIT_FAILED, EXIT_USAGE, EXIT_HELD, EXIT_INTERRUPTED = 1, 2, 3, 130
 _COMMANDS = {
     "run": "run a playbook on one or more machines",
     "runs": "list, show, report, answer, resume and abort runs",
+    "grant": "authorise, in advance and once, what is destructive; list and revoke",
+    "audit": "show what was sent to machines, and what was refused",
     "machines": "list machines, start and stop virtual ones",
     "init": "write a first inventory",
     "observe": "say what phase a machine is in, and what its screen reads",
@@ -35,6 +37,8 @@ _COMMANDS = {
 _MODULES = {
     "run": "run",
     "runs": "runs",
+    "grant": "grant",
+    "audit": "audit",
     "machines": "machines",
     "init": "init",
     "observe": "look",

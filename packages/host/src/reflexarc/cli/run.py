@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from reflexarc.cli.asking import shown_request
 from reflexarc.cli.driving import drive
 from reflexarc.cli.main import code_of
 from reflexarc.cli.options import absolute, call, inventory_option, json_option, pairs
@@ -130,7 +131,7 @@ def run_playbook(
     check_targets(report, junit, copy)
     try:
         if len(chosen) == 1:
-            return call(_run(chosen[0], loaded, _asked(loaded, wish, chosen[0].name), label=""))
+            return call(_run(chosen[0], loaded, _asked(loaded, wish, chosen[0]), label=""))
         return call(_run_all(chosen, loaded, replace(wish, interactive=False)))
     finally:
         copy_videos(wish.begun, copy)
@@ -162,7 +163,7 @@ async def _run_all(chosen: Sequence[Entry], playbook: Playbook, wish: Wish) -> i
     return max(codes)
 
 
-def _asked(playbook: Playbook, wish: Wish, machine: str) -> Wish:
+def _asked(playbook: Playbook, wish: Wish, entry: Entry) -> Wish:
     """The wish, with what a person at the terminal added: a grant, and secrets that are missing."""
     if not wish.interactive:
         return wish
@@ -170,7 +171,7 @@ def _asked(playbook: Playbook, wish: Wish, machine: str) -> Wish:
         v.name for v in playbook.variables.values() if v.secret and v.required and v.name not in wish.secrets
     ]
     values = {name: click.prompt(name, hide_input=True, err=True) for name in missing}
-    grant = wish.grant or _asked_grant(playbook, wish, machine)
+    grant = wish.grant or _asked_grant(playbook, wish, entry)
     return replace(wish, grant=grant, secret_values=values)
 
 
@@ -193,27 +194,30 @@ async def _run(entry: Entry, playbook: Playbook, wish: Wish, *, label: str) -> i
         return await drive(run, shown, as_json=wish.as_json, interactive=wish.interactive)
 
 
-def _asked_grant(playbook: Playbook, wish: Wish, machine: str) -> tuple[str, ...]:
-    """Ask the person to authorise the destructive steps that the playbook asks for."""
-    start_at = playbook.start_index(wish.start_at)
+def _asked_grant(playbook: Playbook, wish: Wish, entry: Entry) -> tuple[str, ...]:
+    """Show the person every destructive step, and ask once for those that can be authorised."""
     files = playbook.host_variables
     given = {name: settled(value) if name in files else value for name, value in wish.variables.items()}
-    asked = grants.requests(playbook, given, start_at=start_at)
-    wanted = [r for r in asked if covers(playbook.authorize, r.operation)]
+    ahead = playbook.ahead(playbook.start_index(wish.start_at))
+    found = grants.requests(ahead, {**playbook.defaults, **given})
+    wanted = [r for r in found if _why_not(r, playbook, entry) is None]
     if not wanted:
         return ()
-    click.echo(f"{one_line(playbook.name)} wants to do on {machine}:", err=True)
-    for request in wanted:
-        checked = (
-            "UNVERIFIED: nothing is checked before" if request.unverified else f"if {request.verified_by}"
-        )
-        arguments = f" ({one_line(request.arguments)})" if request.arguments else ""
+    click.echo(f"{one_line(playbook.name)} wants to do on {entry.name}:", err=True)
+    for request in found:
+        why_not = _why_not(request, playbook, entry)
         click.echo(
-            f"  {request.operation:<16} {one_line(request.step)!r}{arguments}, {one_line(checked)}", err=True
+            shown_request(request, f"; it will be asked about: {why_not}" if why_not else ""), err=True
         )
     if not click.confirm("Authorise this?", default=False, err=True):
         return ()
     return tuple(sorted({request.operation for request in wanted}))
+
+
+def _why_not(request: grants.Request, playbook: Playbook, entry: Entry) -> str | None:
+    if not covers(playbook.authorize, request.operation):
+        return "the playbook's authorize.ops does not have it"
+    return None if covers(entry.policy.people, request.operation) else "the policy does not allow it"
 
 
 async def _dry_run(entry: Entry, playbook: Playbook, wish: Wish) -> int:

@@ -167,7 +167,10 @@ def reply(
     require_held(ledger.state, escalation)
 
     def answered(ledger: Ledger) -> None:
-        record_reply(ledger, answer, escalation_id=escalation, by=person())
+        from reflexarc.runs.granting import GrantBook
+
+        book = GrantBook(places().grants)
+        record_reply(ledger, answer, escalation_id=escalation, by=person(), book=book)
         click.echo(f"run {run_id}: answered with {kind}", err=True)
 
     if is_driven(places().runs, run_id):

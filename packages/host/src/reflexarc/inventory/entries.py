@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import cast
 
 from reflexarc.errors import ConfigError
+from reflexarc.inventory.allow import read_allow, system_policy
 from reflexarc.inventory.places import config_folder
 from reflexarc.machine.layouts import LAYOUTS
-from reflexarc.machine.policy import CLASSES, OPERATIONS, Policy
+from reflexarc.machine.policy import Policy
 
 FILE_NAME = "reflexarc.toml"
 _DRIVERS = ("qemu", "replay")
@@ -28,7 +29,8 @@ class Entry:
     """One machine of the inventory.
 
     settings: driver name -> its table as written. source: the file. media: folders, and addresses that begin with a
-    scheme, from which playbooks take images. exchange: the folder for upload and download.
+    scheme, from which playbooks take images. exchange: the folder for upload and download. policy: what both the
+    inventory and the host's own policy allow.
     """
 
     name: str
@@ -65,7 +67,8 @@ class Inventory:
 def load(path: Path | None = None) -> Inventory:
     """Read the inventory: `path`, else $REFLEXARC_INVENTORY, ./reflexarc.toml, the user's own.
 
-    Raises ConfigError, with the line where it is known, for every mistake.
+    Raises ConfigError, with the line where it is known, for every mistake, and for a policy of this host that
+    can't be trusted.
     """
     path = path or _find()
     try:
@@ -99,6 +102,7 @@ class _Reader:
     def __init__(self, path: Path, text: str) -> None:
         self._path = path
         self._lines = text.splitlines()
+        self._system = system_policy()
 
     def inventory(self, data: Mapping[str, object]) -> Inventory:
         for key in data:
@@ -169,24 +173,10 @@ class _Reader:
             ) from None
 
     def _policy(self, raw: object, name: str) -> Policy:
-        if raw is None:
-            return Policy()
-        table = self._table(raw, f"machines.{name}.allow", name, "allow")
-        allowed: dict[str, tuple[str, ...]] = {}
-        for who, value in table.items():
-            if who not in ("people", "agents"):
-                raise self._error(f"machines.{name}.allow has people and agents, not {who!r}", name, "allow")
-            allowed[who] = self._words(value, name, "allow")
-            for word in allowed[who]:
-                if word not in ("*", *CLASSES, *OPERATIONS):
-                    known = ", ".join(sorted(CLASSES))
-                    raise self._error(
-                        f"machines.{name}.allow.{who}: there is no operation or class {word!r}; "
-                        f"classes: {known}",
-                        name,
-                        "allow",
-                    )
-        return Policy(**allowed)
+        def mistake(text: str) -> ConfigError:
+            return self._error(text, name, "allow")
+
+        return read_allow(raw, f"machines.{name}", Policy(), mistake).within(self._system.of(name))
 
     def _table(self, value: object, what: str, *keys: str) -> Mapping[str, object]:
         if not isinstance(value, dict):

@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping
 from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.launch import Vm
 from reflexarc.drivers.replay.config import ReplayConfig
-from reflexarc.errors import ConfigError, MachineBusyError, MachineError
+from reflexarc.errors import ConfigError, MachineBusyError, MachineError, SafetyError
+from reflexarc.inventory.allow import SYSTEM_POLICY
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.host import of_launched
-from reflexarc.inventory.opening import audit_to, launched, open_capabilities, running_vm
+from reflexarc.inventory.opening import launched, open_capabilities, running_vm
 from reflexarc.inventory.places import places
+from reflexarc.machine.audit import AuditLog
 from reflexarc.machine.guard import Guard
 from reflexarc.machine.lock import MachineLock
 from reflexarc.machine.machine import Machine
@@ -39,6 +41,9 @@ async def machine_findings(entry: Entry) -> list[Finding]:
         findings.append(
             Finding("reachable", Severity.CRITICAL, str(error), "correct its entry in the inventory")
         )
+    except SafetyError as error:
+        fix = "allow people to observe it: in its entry, and in the host's policy where there is one"
+        findings.append(Finding("policy", Severity.CRITICAL, str(error), fix))
     except MachineError as error:
         fix = "look whether the device is on, and whether its entry names the right one"
         findings.append(Finding("reachable", Severity.CRITICAL, str(error), fix))
@@ -55,7 +60,7 @@ async def _looked_at(entry: Entry) -> list[Finding]:
     if launched(entry) and vm is None:
         fix = f"reflexarc machines start {entry.name}"
         return [Finding("reachable", Severity.INFO, "its virtual machine is not running", fix)]
-    guard = Guard(entry.name, entry.policy, dry_run=True, audit=audit_to(places().state / "audit.jsonl"))
+    guard = Guard(entry.name, entry.policy, dry_run=True, audit=AuditLog(places().audit).write)
     async with open_capabilities(entry) as lent:
         found = await examine(Machine(entry.name, lent, guard, layout=entry.keymap), entry.keymap)
     reached = "it answers" if vm is None else f"it answers (process {vm.pid})"
@@ -80,7 +85,8 @@ def _settings(entry: Entry) -> Iterator[Finding]:
 def _policy(entry: Entry) -> Finding:
     people, agents = (", ".join(names) or "nothing" for names in (entry.policy.people, entry.policy.agents))
     where = f"allow in {entry.source}" if _has_allow(entry) else "the default: its entry has no allow"
-    return Finding("policy", Severity.INFO, f"people: {people}; agents: {agents} ({where})")
+    within = f", within {SYSTEM_POLICY}" if SYSTEM_POLICY.exists() else ""
+    return Finding("policy", Severity.INFO, f"people: {people}; agents: {agents} ({where}{within})")
 
 
 def _has_allow(entry: Entry) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
 
@@ -19,13 +18,15 @@ from reflexarc.errors import ConfigError, ConnectError, JournalError, MachineErr
 from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.places import kept, own_phases, phase_folders, places
+from reflexarc.machine.audit import AuditLog
 from reflexarc.machine.capabilities import Capabilities
-from reflexarc.machine.guard import Audit, Guard
+from reflexarc.machine.chords import Kept, KeysDown
+from reflexarc.machine.guard import Guard
 from reflexarc.machine.hostpaths import HostPaths
-from reflexarc.machine.keyboard import KeysDown
 from reflexarc.machine.lock import MachineLock
 from reflexarc.machine.machine import Machine
 from reflexarc.playbook.events import Thawed
+from reflexarc.runs.granting import GrantBook
 from reflexarc.runs.journal import Journal
 from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.session import Session
@@ -34,24 +35,6 @@ from reflexarc.sensing.recognise import load_recognisers
 from reflexarc.sensing.watcher import Watcher
 
 _SESSION = "session "
-
-
-def audit_to(path: Path) -> Audit:
-    """An audit function that appends one JSON line a call."""
-
-    def write(line: Mapping[str, object]) -> None:
-        record = json.dumps({"at": round(time.time(), 3), **line}, default=str)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                os.write(fd, record.encode() + b"\n")
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise JournalError(f"can't write the audit log: {error.strerror}", path=path) from error
-
-    return write
 
 
 def running_vm(entry: Entry) -> qemu_vm.Vm | None:
@@ -159,7 +142,7 @@ async def _let_go(entry: Entry, run_id: str) -> None:
         ledger = Ledger.open(journal, run_id)
         if ledger.state.is_frozen:
             async with open_capabilities(entry) as lent:
-                guard = Guard(entry.name, entry.policy, audit=audit_to(places().state / "audit.jsonl"))
+                guard = Guard(entry.name, entry.policy, audit=AuditLog(places().audit).write)
                 await Machine(entry.name, lent, guard).freeze.thaw()
             ledger.record(Thawed(time.monotonic()))
     finally:
@@ -234,7 +217,7 @@ async def open_session(
         agent=agent,
         granted=tuple(grant),
         dry_run=dry_run,
-        audit=audit_to(found.state / "audit.jsonl"),
+        audit=AuditLog(found.audit).write,
     )
     mark = f"{_SESSION}{os.getpid()}"
     if launch and launched(entry) and (running_vm(entry) is None or _is_left(entry, journal)):
@@ -255,8 +238,15 @@ async def open_session(
 
     try:
         async with open_capabilities(entry) as lent:
-            keys_down = KeysDown(found.machine(entry.place) / "keys-down")
-            machine = Machine(entry.name, lent, guard, layout=entry.keymap, keys_down=keys_down)
+            folder = found.machine(entry.place)
+            machine = Machine(
+                entry.name,
+                lent,
+                guard,
+                layout=entry.keymap,
+                keys_down=KeysDown(folder / "keys-down"),
+                escape=Kept(folder / "console-escape"),
+            )
             async with Watcher(machine.sensed, Ladder(recognisers), entry.name) as watcher:
                 session = Session(
                     machine,
@@ -271,6 +261,7 @@ async def open_session(
                     drivers=entry.drivers,
                     host=HostPaths(entry.media, entry.exchange, kept(entry.source)),
                     phase_folder=own_phases(),
+                    book=GrantBook(found.grants),
                 )
                 try:
                     yield session

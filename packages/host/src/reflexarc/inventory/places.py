@@ -21,6 +21,14 @@ class Places:
     def runs(self) -> Path:
         return self.state / "runs"
 
+    @property
+    def audit(self) -> Path:
+        return self.state / "audit.jsonl"
+
+    @property
+    def grants(self) -> Path:
+        return self.state / "grants"
+
     def machine(self, place: str) -> Path:
         """The folder of a machine, by the `place` of its entry: its lock, its running VM."""
         return self.state / "machines" / place

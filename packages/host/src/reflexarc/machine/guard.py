@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from reflexarc.errors import SafetyError
+from reflexarc.errors import ReflexarcError, SafetyError
 from reflexarc.machine.policy import Policy, covers, is_destructive
 
 EVIDENCE_MAX_AGE = 2.0
@@ -17,11 +18,28 @@ Audit = Callable[[Mapping[str, object]], None]
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """One destructive operation, once, on evidence captured at `evidence_at` (monotonic seconds)."""
+    """One destructive operation, once, on evidence captured at `evidence_at` (monotonic seconds).
+
+    evidence: that evidence in words, for the audit log. arguments: what the operation's details must say.
+    """
 
     operation: str
     evidence_at: float
     reason: str
+    evidence: str = ""
+    arguments: Mapping[str, object] = field(default_factory=dict)
+
+
+class Grants(Protocol):
+    """What a person granted for direct calls to one machine, in advance."""
+
+    def has(self, operation: str, details: Mapping[str, object]) -> bool:
+        """Tell whether a grant covers the call; it is not used up by that."""
+        ...
+
+    def use(self, operation: str, details: Mapping[str, object]) -> str | None:
+        """Use a grant up and say which, None where none covers the call or somebody else was first."""
+        ...
 
 
 @dataclass
@@ -29,9 +47,11 @@ class Guard:
     """Decides on every operation before a driver sees it; whatever it refuses was not sent.
 
     granted: operation or class names that a person granted for direct calls (the API and single commands).
-    Runs grant nothing here: they hand in one `Permit` for each destructive act.
-    before_sending: called with every operation that sends something, once it is allowed; takes the lock.
-    fence: called before anything is sent; raises where whatever held the machine has lost it to another process.
+    grants: what a person granted for them in advance. Runs have neither: they hand in one `Permit` for each
+    destructive act.
+    preflight: awaited before a destructive direct call. before_sending: called with every operation that sends
+    something, once it is allowed; takes the lock. fence: called before that; raises where whatever held the machine
+    has lost it to another process.
     sends: how many operations were let through that send something.
     """
 
@@ -41,11 +61,23 @@ class Guard:
     granted: Sequence[str] = ()
     dry_run: bool = False
     audit: Audit | None = None
+    grants: Grants | None = None
+    preflight: Callable[[], Awaitable[None]] | None = None
     before_sending: Callable[[str], None] | None = None
     fence: Callable[[], None] | None = None
     clock: Callable[[], float] = time.monotonic
     sends: int = 0
     _permits: list[Permit] = field(default_factory=list)
+    _context: Mapping[str, object] = field(default_factory=dict)
+    _watched: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if self.agent and self.granted:
+            raise SafetyError(
+                f"{self.machine}: an agent grants nothing; a person can, with `reflexarc grant {self.machine}`",
+                rule="agent_grant",
+                operation=self.granted[0],
+            )
 
     @contextmanager
     def permit(self, permit: Permit) -> Iterator[None]:
@@ -57,45 +89,106 @@ class Guard:
             if permit in self._permits:
                 self._permits.remove(permit)
 
+    @contextmanager
+    def acting_for(self, **context: object) -> Iterator[None]:
+        """Have the audit log say for which run and step operations are while the context lasts."""
+        before, self._context = self._context, context
+        try:
+            yield
+        finally:
+            self._context = before
+
+    def watch(self, operation: str) -> None:
+        """Let a reading pass that is repeated all the time: it is in the audit log once, a refusal each time."""
+        if operation in self._watched:
+            self.policy.check(operation, agent=self.agent, machine=self.machine)
+            return
+        self.check(operation)
+        self._watched.add(operation)
+
+    async def admit(self, operation: str, **details: object) -> None:
+        """Let the operation pass as `check` does; a destructive direct call after preflight only."""
+        if self.preflight is not None and self._is_direct(operation, details):
+            try:
+                await self.preflight()
+            except ReflexarcError:
+                self._log(operation, details, allowed=False, why="preflight")
+                raise
+        self.check(operation, **details)
+
     def check(self, operation: str, **details: object) -> None:
         """Let the operation pass, or raise SafetyError with the rule and what an operator can do.
 
-        Every call is one line of the audit log; details never hold the text of secrets.
+        Every call is one line of the audit log, written before anything is sent; details never hold the text of
+        secrets. Raises JournalError where the log can't be written: then nothing is sent.
         """
         try:
-            why = self._decide(operation)
+            why, evidence = self._decide(operation, details)
         except SafetyError as refusal:
             self._log(operation, details, allowed=False, why=refusal.rule)
             raise
-        if not operation.startswith("observe."):
+        sends = not operation.startswith("observe.")
+        if sends:
             self.require_own()
             if self.before_sending is not None:
                 self.before_sending(operation)
-            self.sends += 1
-        self._log(operation, details, allowed=True, why=why)
+        self._log(operation, {**details, **evidence}, allowed=True, why=why)
+        self.sends += sends
 
     def require_own(self) -> None:
         """Raise what the fence raises; asked again between the keys of a long text."""
         if self.fence is not None:
             self.fence()
 
-    def _decide(self, operation: str) -> str:
+    def _decide(self, operation: str, details: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
+        """Why the operation may pass, and on what evidence."""
         self.policy.check(operation, agent=self.agent, machine=self.machine)
         if self.dry_run and not operation.startswith("observe."):
             raise SafetyError(
                 f"{self.machine}: dry run, {operation} was not sent", rule="dry_run", operation=operation
             )
         if not is_destructive(operation):
-            return "policy"
+            return "policy", {}
+        permit = self._spent_permit(operation, details)
+        if permit is not None:
+            return permit.reason, {"evidence": permit.evidence, "age": self._age(permit)}
+        used = self._used_grant(operation, details)
+        if used is not None:
+            return used, {}
+        raise SafetyError(
+            f"{self.machine}: {operation} is destructive and nobody granted it; a person can, with "
+            f"`reflexarc grant {self.machine} {operation}`, with --grant {operation} (runs), --yes (single commands) "
+            f'or open(..., grant=["{operation}"])',
+            rule="no_grant",
+            operation=operation,
+        )
+
+    def _used_grant(self, operation: str, details: Mapping[str, object]) -> str | None:
+        """Which grant for direct calls the operation passes on; what acts for a run has none but its permits."""
+        if self._context:
+            return None
         if covers(self.granted, operation):
             return "granted"
-        return self._spend_permit(operation)
+        return self.grants.use(operation, details) if self.grants is not None else None
 
-    def _spend_permit(self, operation: str) -> str:
+    def _is_direct(self, operation: str, details: Mapping[str, object]) -> bool:
+        """Tell whether the operation is a destructive one that would pass on a grant for direct calls."""
+        if self.dry_run or self._context or not is_destructive(operation):
+            return False
+        granted = covers(self.granted, operation)
+        return granted or (self.grants is not None and self.grants.has(operation, details))
+
+    def _spent_permit(self, operation: str, details: Mapping[str, object]) -> Permit | None:
         for permit in self._permits:
             if permit.operation != operation:
                 continue
-            if self.clock() - permit.evidence_at > EVIDENCE_MAX_AGE:
+            if any(details.get(name) != value for name, value in permit.arguments.items()):
+                raise SafetyError(
+                    f"{self.machine}: {operation} is not what was granted: its arguments are others by now",
+                    rule="other_arguments",
+                    operation=operation,
+                )
+            if self._age(permit) > EVIDENCE_MAX_AGE:
                 raise SafetyError(
                     f"{self.machine}: the evidence for {operation} is older than {EVIDENCE_MAX_AGE:g} s; "
                     "look again before it fires",
@@ -103,17 +196,14 @@ class Guard:
                     operation=operation,
                 )
             self._permits.remove(permit)
-            return permit.reason
-        raise SafetyError(
-            f"{self.machine}: {operation} is destructive and nobody granted it; "
-            f"a person can, with --grant {operation} (runs), --yes (single commands) or "
-            f'open(..., grant=["{operation}"])',
-            rule="no_grant",
-            operation=operation,
-        )
+            return permit
+        return None
+
+    def _age(self, permit: Permit) -> float:
+        return round(self.clock() - permit.evidence_at, 3)
 
     def _log(self, operation: str, details: Mapping[str, object], *, allowed: bool, why: str) -> None:
         if self.audit is not None:
             who = "agent" if self.agent else "person"
             line = {"machine": self.machine, "operation": operation, "who": who, "allowed": allowed}
-            self.audit({**line, "why": why, **details})
+            self.audit({**line, "why": why, **self._context, **details})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
@@ -25,9 +26,11 @@ from reflexarc.machine.capabilities import (
     Snapshot,
     VirtualMedia,
 )
+from reflexarc.machine.chords import Kept, serial_operations
 from reflexarc.machine.frame import Frame
 from reflexarc.machine.guard import Guard
 
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _STATE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
 
 
@@ -39,6 +42,7 @@ class GuardedPower:
         self._guard = guard
 
     async def state(self) -> PowerState:
+        self._guard.watch("observe.power")
         return await self._power.state()
 
     async def on(self) -> None:
@@ -46,19 +50,19 @@ class GuardedPower:
         await self._power.on()
 
     async def off(self) -> None:
-        self._guard.check("power.off")
+        await self._guard.admit("power.off")
         await self._power.off()
 
     async def shutdown(self, timeout: float = 120.0) -> None:
-        self._guard.check("power.shutdown")
+        await self._guard.admit("power.shutdown")
         await self._power.shutdown(timeout)
 
     async def reset(self) -> None:
-        self._guard.check("power.reset")
+        await self._guard.admit("power.reset")
         await self._power.reset()
 
     async def cycle(self) -> None:
-        self._guard.check("power.cycle")
+        await self._guard.admit("power.cycle")
         await self._power.cycle()
 
 
@@ -82,18 +86,34 @@ class GuardedScreen:
 
 
 class GuardedConsole:
-    """The serial console, behind the guard."""
+    """The serial console, behind the guard.
 
-    def __init__(self, console: Console, guard: Guard) -> None:
+    A sequence that reaches beyond the console, such as the one for a BREAK, is the power operation it leads to,
+    also where several calls or programs write it. kept: where the beginning of one is kept for other programs.
+    """
+
+    def __init__(self, console: Console, guard: Guard, kept: Kept | None = None) -> None:
         self._console = console
         self._guard = guard
+        self._kept = kept
+        self._escaped = False
 
     async def read(self) -> str:
+        self._guard.watch("observe.console")
         return await self._console.read()
 
     async def write(self, data: str) -> None:
+        escaped = bool(self._kept.read()) if self._kept is not None else self._escaped
+        operations, ends_escaped = serial_operations(data, escaped=escaped)
+        for operation in operations:
+            await self._guard.admit(operation, cause="serial sequence")
         self._guard.check("console.write", characters=len(data))
+        if self._kept is not None and ends_escaped:
+            self._kept.write(["escape"])
         await self._console.write(data)
+        self._escaped = ends_escaped
+        if self._kept is not None and escaped and not ends_escaped:
+            self._kept.write([])
 
     async def run(self, data: str) -> None:
         """Write a line that a shell at the console is to run."""
@@ -109,14 +129,17 @@ class GuardedMedia:
         self._guard = guard
 
     async def inserted(self) -> str | None:
+        self._guard.watch("observe.media")
         return await self._media.inserted()
 
     async def insert(self, source: str) -> None:
-        self._guard.check("media.mount", source=source)
-        await self._media.insert(source)
+        """Put an image in; a path is resolved first, so that the image is the one the guard decided on."""
+        image = resolved(source)
+        await self._guard.admit("media.mount", source=image)
+        await self._media.insert(image)
 
     async def eject(self) -> None:
-        self._guard.check("media.eject")
+        await self._guard.admit("media.eject")
         await self._media.eject()
 
 
@@ -128,6 +151,7 @@ class GuardedBoot:
         self._guard = guard
 
     async def setting(self) -> BootSetting:
+        self._guard.watch("observe.boot")
         return await self._boot.setting()
 
     async def set(self, device: BootDevice | str, *, once: bool = False) -> None:
@@ -137,7 +161,7 @@ class GuardedBoot:
         except ValueError:
             known = ", ".join(BootDevice)
             raise ConfigError(f"a boot device is one of {known}, not {device!r}") from None
-        self._guard.check("boot.set_device", device=str(device), once=once)
+        await self._guard.admit("boot.set_device", device=str(device), once=once)
         await self._boot.set(device, once=once)
 
 
@@ -158,6 +182,7 @@ class GuardedSnapshot:
         await self._act("snapshot.delete", name)
 
     async def saved(self) -> Sequence[SavedState]:
+        self._guard.watch("observe.snapshots")
         return await self._snapshot.saved()
 
     async def _act(self, operation: str, name: str) -> None:
@@ -166,7 +191,7 @@ class GuardedSnapshot:
                 "the name of a saved state is a letter and then at most 63 letters, digits, '.', '_' and '-', "
                 f"not {name[:80]!r}"
             )
-        self._guard.check(operation, name=name)
+        await self._guard.admit(operation, name=name)
         acts = {
             "snapshot.save": self._snapshot.save,
             "snapshot.restore": self._snapshot.restore,
@@ -183,6 +208,7 @@ class GuardedFreeze:
         self._guard = guard
 
     async def frozen(self) -> bool:
+        self._guard.watch("observe.freeze")
         return await self._freeze.frozen()
 
     async def freeze(self) -> None:
@@ -233,3 +259,8 @@ class GuardedApps:
     async def launch(self, name: str) -> None:
         self._guard.check("apps.launch", name=name)
         await self._apps.launch(name)
+
+
+def resolved(source: str) -> str:
+    """The image that a source names now: a path with its links followed, an address as it is."""
+    return source if _URL.match(source) else os.path.realpath(source)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Sequence
 
+from reflexarc.errors import ConfigError
 from reflexarc.machine import keys
 from reflexarc.machine.capabilities import Keyboard, KeyEvent
+from reflexarc.machine.chords import Board, KeysDown
 from reflexarc.machine.guard import Guard
-from reflexarc.machine.policy import chord_operation
+
+__all__ = ["GuardedKeyboard", "KeysDown"]
 
 # Firmware polls USB keyboards as slowly as every 30 ms and misses shorter taps.
 HOLD = 0.05
@@ -19,31 +20,12 @@ HOLD = 0.05
 TYPING_GAP = 0.015
 
 
-class KeysDown:
-    """The keys that are down on a machine, kept in a file for whoever comes after a program that was killed."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def read(self) -> tuple[str, ...]:
-        """Names of the keys that were left down; none where that can't be told."""
-        try:
-            names = self._path.read_text(encoding="ascii").split()
-        except (OSError, UnicodeDecodeError):
-            return ()
-        return tuple(name for name in names if name in keys.KEYS)
-
-    def write(self, down: Collection[str]) -> None:
-        """Keep the keys that are about to be down."""
-        with suppress(OSError):
-            self._path.write_text(" ".join(sorted(down)), encoding="ascii")
-
-
 class GuardedKeyboard:
     """Keys of one machine.
 
-    Whatever keys would be down together is judged, whichever calls put them down: a chord that reboots is
-    the power operation it causes. pressed_at: when a key last went down.
+    Whatever keys would be down together is judged, whichever calls and programs put them down: a chord that
+    reboots is the power operation it causes. kept: where the keys that are down are kept for other programs.
+    pressed_at: when a key last went down.
     """
 
     def __init__(self, keyboard: Keyboard, guard: Guard, layout: str, kept: KeysDown | None = None) -> None:
@@ -51,13 +33,16 @@ class GuardedKeyboard:
         self._guard = guard
         self._layout = layout
         self._kept = kept
-        self._down: set[str] = set()
-        self._fresh = True
+        self._board = Board()
+        self._own: set[str] = set()
         self.pressed_at: float | None = None
 
     async def send(self, events: Sequence[KeyEvent]) -> None:
         """Deliver key events in order; raises SafetyError before any is sent when one of them is refused."""
-        self._judge(events, "keyboard.press", keys=[e.key for e in events if e.down])
+        for event in events:
+            if event.key not in keys.KEYS:
+                raise ConfigError(f"there is no key {event.key!r}")
+        await self._admit(events, keys=[e.key for e in events if e.down])
         await self._deliver(events)
 
     async def down(self, key: str) -> None:
@@ -75,7 +60,7 @@ class GuardedKeyboard:
         """
         chord = keys.chord(key)
         for _ in range(times):
-            self._judge([KeyEvent(k, True) for k in chord], "keyboard.press", keys=list(chord))
+            await self._admit(_tap_events(chord), keys=list(chord))
             await self._tap(chord, hold)
 
     async def type(self, text: str, *, secret: bool = False, slower: float = 1.0) -> None:
@@ -86,53 +71,70 @@ class GuardedKeyboard:
         strokes = keys.strokes(text, self._layout)
         shown = {"characters": len(text)} if secret else {"text": text}
         self._guard.check("keyboard.type", **shown)
+        await self._admit([event for stroke in strokes for event in _tap_events(stroke)])
         for stroke in strokes:
-            self._judge([KeyEvent(k, True) for k in stroke], None)
             await self._deliver(_tap_events(stroke))
             await asyncio.sleep(TYPING_GAP * slower)
 
     async def release_all(self) -> None:
         """Let go every key that calls left down."""
-        if self._down:
-            await self._deliver([KeyEvent(key, False) for key in sorted(self._down)])
-
-    async def _let_go_of_others(self) -> None:
-        """Before the first key: let go what another program left down, which would make chords of ours."""
-        self._fresh = False
-        left = self._kept.read() if self._kept is not None else ()
-        if left:
-            await self._keyboard.send([KeyEvent(key, False) for key in left])
+        if self._own:
+            await self._let_go(sorted(self._own))
 
     async def _tap(self, chord: Sequence[str], hold: float) -> None:
-        events = _tap_events(chord)
-        await self._deliver(events[: len(chord)])
+        await self._deliver([KeyEvent(key, True) for key in chord])
         try:
             await asyncio.sleep(hold)
         finally:
-            await self._deliver(events[len(chord) :])
+            await self._let_go(chord[::-1])
 
-    def _judge(self, events: Sequence[KeyEvent], operation: str | None, **details: object) -> None:
-        down = set(self._down)
-        for event in events:
-            (down.add if event.down else down.discard)(event.key)
-            power = chord_operation(down)
-            if power is not None and event.down:
-                self._guard.check(power, keys=sorted(down))
-                return
-        if operation is not None:
-            self._guard.check(operation, **details)
+    async def _let_go(self, chord: Sequence[str]) -> None:
+        """Let keys go, whatever becomes of the note of them."""
+        try:
+            await self._deliver([KeyEvent(key, False) for key in chord])
+        except ConfigError:
+            await self._keyboard.send([KeyEvent(key, False) for key in chord])
+
+    async def _admit(self, events: Sequence[KeyEvent], **details: object) -> None:
+        """Put to the guard the power operations that the events set off, or else, with details, plain keys."""
+        board = self._present()
+        operations = board.sets_off([*self._others(board, events), *events])
+        for operation in operations:
+            down = sorted({*board.down, *(event.key for event in events if event.down)})
+            await self._guard.admit(operation, keys=down)
+        if details and not operations:
+            self._guard.check("keyboard.press", **details)
 
     async def _deliver(self, events: Sequence[KeyEvent]) -> None:
+        """Send the events; first lets go what another program left down, which would make chords of ours.
+
+        Keys are kept as down before they are, so that a kill in between leaves none that nobody knows of.
+        """
         self._guard.require_own()
-        if self._fresh:
-            await self._let_go_of_others()
+        board = self._present()
+        others = self._others(board, events)
+        pressed = [event for event in events if event.down]
+        if self._kept is not None and pressed:
+            self._kept.write(board.after(pressed))
+        if others:
+            await self._keyboard.send(others)
         for event in events:
-            (self._down.add if event.down else self._down.discard)(event.key)
-        if self._kept is not None:
-            self._kept.write(self._down)
-        if any(event.down for event in events):
+            (self._own.add if event.down else self._own.discard)(event.key)
+        if pressed:
             self.pressed_at = time.monotonic()
         await self._keyboard.send(events)
+        self._board = board.after([*others, *events])
+        if self._kept is not None:
+            self._kept.write(self._board)
+
+    def _present(self) -> Board:
+        return self._kept.read() if self._kept is not None else self._board
+
+    def _others(self, board: Board, events: Sequence[KeyEvent]) -> list[KeyEvent]:
+        """What lets go the keys of other programs, where one of ours is to go down."""
+        if not any(event.down for event in events):
+            return []
+        return [KeyEvent(key, False) for key in sorted(board.down - self._own)]
 
 
 def _tap_events(chord: Sequence[str]) -> list[KeyEvent]:

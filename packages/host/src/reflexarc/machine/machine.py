@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from reflexarc.errors import CapabilityError
 from reflexarc.machine.capabilities import Capabilities
+from reflexarc.machine.chords import Kept, KeysDown
 from reflexarc.machine.guard import Guard
 from reflexarc.machine.guarded import (
     GuardedApps,
@@ -20,7 +21,7 @@ from reflexarc.machine.guarded import (
     GuardedShell,
     GuardedSnapshot,
 )
-from reflexarc.machine.keyboard import GuardedKeyboard, KeysDown
+from reflexarc.machine.keyboard import GuardedKeyboard
 from reflexarc.machine.pointer import GuardedPointer
 
 __all__ = ["GuardedConsole", "GuardedPower", "GuardedScreen", "Machine"]
@@ -60,6 +61,7 @@ class Machine:
         *,
         layout: str = "us",
         keys_down: KeysDown | None = None,
+        escape: Kept | None = None,
     ) -> None:
         self.name = name
         self.guard = guard
@@ -68,7 +70,7 @@ class Machine:
             power=GuardedPower(lent.power, guard) if lent.power else None,
             screen=GuardedScreen(lent.screen, guard) if lent.screen else None,
             keyboard=GuardedKeyboard(lent.keyboard, guard, layout, keys_down) if lent.keyboard else None,
-            console=GuardedConsole(lent.console, guard) if lent.console else None,
+            console=GuardedConsole(lent.console, guard, escape) if lent.console else None,
             pointer=GuardedPointer(lent.pointer, guard) if lent.pointer else None,
             media=GuardedMedia(lent.media, guard) if lent.media else None,
             boot=GuardedBoot(lent.boot, guard) if lent.boot else None,

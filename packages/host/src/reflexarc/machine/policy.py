@@ -16,6 +16,12 @@ from reflexarc.errors import SafetyError
 OPERATIONS: Mapping[str, bool] = {
     "observe.frames": False,
     "observe.text": False,
+    "observe.power": False,
+    "observe.console": False,
+    "observe.media": False,
+    "observe.boot": False,
+    "observe.snapshots": False,
+    "observe.freeze": False,
     "keyboard.press": False,
     "keyboard.type": False,
     "pointer.move": False,
@@ -80,33 +86,50 @@ class Policy:
     people: tuple[str, ...] = ("*",)
     agents: tuple[str, ...] = ("observe",)
 
+    def within(self, other: Policy) -> Policy:
+        """What both allow."""
+        return Policy(_both(self.people, other.people), _both(self.agents, other.agents))
+
     def check(self, operation: str, *, agent: bool, machine: str) -> None:
         """Raise SafetyError where the policy doesn't allow the operation to this kind of caller."""
         if covers(self.agents if agent else self.people, operation):
             return
         who = "agents" if agent else "people"
         raise SafetyError(
-            f"{machine}: the policy does not allow {operation} to {who}; "
-            f"an operator can add {effect_class(operation)!r} to its allow.{who} in the inventory",
+            f"{machine}: the policy does not allow {operation} to {who}; an operator can add "
+            f"{effect_class(operation)!r} to allow.{who} in the inventory, and in the system's policy if there is one",
             rule=f"allow.{who}",
             operation=operation,
         )
 
 
-def chord_operation(down: Collection[str]) -> str | None:
-    """Return the power operation that keys held down together cause, None where it is plain input.
+def _both(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    if "*" in first or "*" in second:
+        return second if "*" in first else first
+    return tuple(name for name in OPERATIONS if covers(first, name) and covers(second, name))
 
-    Source: Linux kernel documentation, admin-guide/sysrq (b reboots, o powers off, c crashes);
-    the BIOS and Linux console convention of Ctrl+Alt+Delete.
+
+# The letters to which Magic SysRq answers with a reset, a crash or the power switched off, by their place on a
+# US board whatever the layout. Source: Linux kernel documentation, admin-guide/sysrq; drivers/tty/sysrq.c.
+_SYSRQ = {"b": "power.reset", "c": "power.reset", "o": "power.off"}
+_KEYS = {"power": "power.shutdown", "sleep": "power.shutdown", "wake": "power.on"}
+
+
+def set_off(down: Collection[str], *, sysrq: bool = False) -> frozenset[tuple[str, str]]:
+    """The power operations that keys held down together cause, each with the key that sets it off.
+
+    sysrq: Magic SysRq listens though its key was let go again.
+    Source: beside Magic SysRq, the BIOS and Linux console convention of Ctrl+Alt+Delete.
     """
     keys = {key.removesuffix("_r") for key in down}
-    if "power" in keys or "sleep" in keys:
-        return "power.shutdown"
-    if {"ctrl", "alt", "delete"} <= keys or {"ctrl", "alt", "kp_dot"} <= keys:
-        return "power.reset"
-    if "alt" in keys and keys & {"sysrq", "print"}:
-        if keys & {"b", "c"}:
-            return "power.reset"
-        if "o" in keys:
-            return "power.off"
-    return None
+    found = {(operation, key) for key, operation in _KEYS.items() if key in keys}
+    if {"ctrl", "alt"} <= keys:
+        found |= {("power.reset", key) for key in ("delete", "kp_dot") if key in keys}
+    if sysrq or ("alt" in keys and keys & {"sysrq", "print"}):
+        found |= {(operation, key) for key, operation in _SYSRQ.items() if key in keys}
+    return frozenset(found)
+
+
+def chord_operation(down: Collection[str]) -> str | None:
+    """Return the power operation that keys held down together cause, None where it is plain input."""
+    return min((operation for operation, _ in set_off(down)), default=None)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from reflexarc.errors import PlaybookError
 from reflexarc.machine.guard import EVIDENCE_MAX_AGE
 from reflexarc.observation import UNKNOWN, Observation, Phase, Phases
-from reflexarc.playbook import grants, stepping, waiting
+from reflexarc.playbook import stepping, waiting
 from reflexarc.playbook.conditions import evaluate, is_evidential
 from reflexarc.playbook.events import (
     Aborted,
@@ -176,7 +176,7 @@ _Order: TypeAlias = (
 def _ordered(state: RunState, event: _Order) -> RunState:
     match event:
         case Granted():
-            return stepping.granted(state, event.operations)
+            return _granted(state, event)
         case Lost():
             return _lost(state, event)
         case Resumed():
@@ -204,6 +204,15 @@ def _stilled(state: RunState, event: Freezing | Froze | Thawed) -> RunState:
             return replace(state, stillness=stands, stillness_error=error)
         case Thawed():
             return replace(state, stillness=Stillness.NONE, stillness_error="")
+
+
+def _granted(state: RunState, event: Granted) -> RunState:
+    if not event.grant:
+        return stepping.granted(state, event.operations)
+    if event.grant in state.redeemed:
+        return state
+    keys = {key: state.grants.get(key, 0) + count for key, count in event.keys.items()}
+    return replace(state, grants={**state.grants, **keys}, redeemed=state.redeemed | {event.grant})
 
 
 def _observed(state: RunState, event: Observed) -> RunState:
@@ -295,9 +304,7 @@ def _verified(state: RunState, event: Verified) -> RunState:
     if not fresh:
         return _mismatched(state, event, f"no fresh reading could be had within {VERIFY_TIMEOUT:g} s")
     if not _precondition_holds(state, event):
-        unverified = "a step without precondition fires only before any input was sent, with no alarm showing"
-        held = "the precondition does not hold on fresh evidence"
-        return _mismatched(state, event, unverified if state.step.must_hold is None else held)
+        return _mismatched(state, event, _why_not(state, seen))
     return replace(state, stage=Stage.FIRING, evidence=seen, since=event.at)
 
 
@@ -308,11 +315,23 @@ def _is_fresh(state: RunState, event: Verified) -> bool:
 def _precondition_holds(state: RunState, event: Verified) -> bool:
     if state.failing is not None:
         return True
-    condition = state.step.must_hold
+    seen, condition = event.observation, state.step.must_hold
+    if seen.disputed:
+        return False
     if condition is None:
-        return not state.input_sent and not waiting.is_alarm(state, event.observation.phase)
-    verdict = evaluate(condition, waiting.sight(state, event.observation, event.at, strict=True))
+        alarm = any(waiting.is_alarm(state, phase) for phase in (seen.phase, seen.guess) if phase)
+        return not state.input_sent and not alarm
+    verdict = evaluate(condition, waiting.sight(state, seen, event.at, strict=True))
     return verdict.holds and verdict.evidential
+
+
+def _why_not(state: RunState, seen: Observation) -> str:
+    """Why a precondition doesn't hold, in words."""
+    if seen.disputed:
+        return f"the machine shows {seen.phase}, and another of its signals says {seen.disputed}"
+    if state.step.must_hold is None:
+        return "a step without precondition fires only before any input was sent, with no alarm showing"
+    return "the precondition does not hold on fresh evidence"
 
 
 def _mismatched(state: RunState, event: Verified, detail: str) -> RunState:
@@ -321,7 +340,7 @@ def _mismatched(state: RunState, event: Verified, detail: str) -> RunState:
 
 def _given_back(state: RunState) -> RunState:
     """The grant of an act that was not sent can be used again."""
-    key = grants.key_of(state.step, state.machine, state.variables)
+    key = state.key_of(state.step)
     return replace(state, grants={**state.grants, key: state.grants.get(key, 0) + 1})
 
 
@@ -334,7 +353,9 @@ def _intended(state: RunState, event: Intended) -> RunState:
         return replace(state, stage=Stage.ACTING, since=event.at)
     if state.evidence is None or event.at - state.evidence.at > EVIDENCE_MAX_AGE:
         return replace(state, stage=Stage.VERIFYING, evidence=None, since=event.at)
-    key = grants.key_of(state.step, state.machine, state.variables)
+    key = state.key_of(state.step)
+    if state.grants.get(key, 0) < 1:
+        return stepping.escalate(state, Reason.NEEDS_AUTHORIZATION, event.at, state.seen)
     left = {**state.grants, key: state.grants.get(key, 0) - 1}
     return replace(state, stage=Stage.ACTING, since=event.at, grants=left)
 

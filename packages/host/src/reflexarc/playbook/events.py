@@ -49,11 +49,16 @@ class Started:
 
 @dataclass(frozen=True)
 class Granted:
-    """A person granted operations to this run, for the steps as they stand now."""
+    """A person granted operations to this run, for the steps as they stand now.
+
+    grant: the id of a grant given in advance, which serves once; keys: the acts it is bound to, and how many of each.
+    """
 
     at: float
     operations: tuple[str, ...]
     by: str
+    grant: str = ""
+    keys: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

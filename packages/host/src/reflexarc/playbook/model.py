@@ -103,6 +103,11 @@ class Playbook:
         name = f"on_failure: back to {self.rollback}"
         return Step(name, action="rollback", args={"name": self.rollback}, destructive=True)
 
+    def ahead(self, index: int) -> tuple[Step, ...]:
+        """The steps from an index on, and what is done if one of them fails."""
+        resort = self.last_resort
+        return (*self.steps[index:], *([resort] if resort else []))
+
     @property
     def defaults(self) -> Mapping[str, object]:
         """The variables that have a default, with it."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from reflexarc.observation import Observation, Phases
 from reflexarc.playbook.events import FrameRef, Lesson
+from reflexarc.playbook.grants import key_of
 from reflexarc.playbook.model import Playbook, Step
 from reflexarc.playbook.words import Outcome, Reason, Stage, Stillness
 
@@ -51,9 +52,9 @@ class RunState:
     lingering: the phase an act was sent in, until another one was recognised.
     applies: the step's `when` was found to hold. evidence: what verified the precondition of the act.
     requested: inline steps that their reply asked for. found: what the step's wait registers.
-    grants: remaining uses by grant key. typed: as in the event `Started`. stillness: of the machine, for
-    a hold; stillness_error: why it is passive. failing: index of the step at which the run failed, while it goes
-    back to a saved state before it ends.
+    grants: remaining uses by grant key. redeemed: grants given in advance that this run has used up. typed: as in
+    the event `Started`. stillness: of the machine, for a hold; stillness_error: why it is passive. failing: index of
+    the step at which the run failed, while it goes back to a saved state before it ends.
     """
 
     run_id: str
@@ -93,6 +94,7 @@ class RunState:
     stillness_error: str = ""
     failing: int | None = None
     lessons: tuple[Lesson, ...] = ()
+    redeemed: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
     outcome: Outcome | None = None
     reason: str = ""
@@ -110,6 +112,10 @@ class RunState:
     def scope(self) -> Mapping[str, object]:
         """What templates may look up, secrets left out."""
         return {**self.registered, **self.variables}
+
+    def key_of(self, step: Step) -> str:
+        """The key of a destructive step's grant, as the run stands."""
+        return key_of(step, self.machine, self.playbook, self.scope)
 
     @property
     def phase(self) -> str:

@@ -80,8 +80,7 @@ def _refusal(state: RunState, step: Step) -> str | None:
         machine=state.machine,
         requested=(*state.playbook.authorize, *asked),
         policy=state.policy,
-        grants=state.grants,
-        variables=state.variables,
+        granted=state.grants.get(state.key_of(step), 0) > 0,
     )
 
 
@@ -178,8 +177,6 @@ def end(state: RunState, outcome: Outcome, reason: str, at: float | None = None)
 
 
 def granted(state: RunState, operations: tuple[str, ...]) -> RunState:
-    """Add what a person granted, for the steps from the present one on."""
-    resort = state.playbook.last_resort
-    ahead = (*state.playbook.steps[state.index :], *([resort] if resort else []))
-    added = grants.granted_keys(ahead, operations, state.machine, state.variables)
+    """Have what a person granted, for the steps from the present one on; granting it twice is not twice as much."""
+    added = grants.granted_keys(state.playbook.ahead(state.index), operations, state.key_of)
     return replace(state, grants={**state.grants, **added})

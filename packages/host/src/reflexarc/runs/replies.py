@@ -7,15 +7,16 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from reflexarc.errors import PlaybookError, RunError
-from reflexarc.machine.policy import CLASSES, OPERATIONS, covers
+from reflexarc.errors import PlaybookError, RunError, SafetyError
+from reflexarc.machine.policy import CLASSES, OPERATIONS, Policy, covers
 from reflexarc.playbook.document import MAX_CHARACTERS
-from reflexarc.playbook.events import Lesson, Replied
+from reflexarc.playbook.events import Granted, Lesson, Replied
 from reflexarc.playbook.fields import unknown
 from reflexarc.playbook.loader import load_data, load_steps
-from reflexarc.playbook.model import Playbook
+from reflexarc.playbook.model import Playbook, Step
 from reflexarc.playbook.state import RunState
 from reflexarc.playbook.words import KINDS
+from reflexarc.runs.granting import GrantBook
 from reflexarc.runs.ledger import Ledger, require_held
 from reflexarc.runs.teaching import lesson_of
 
@@ -40,18 +41,32 @@ class Reply:
     element: Mapping[str, object] | None = None
 
 
-def record_reply(ledger: Ledger, reply: Reply, *, escalation_id: int | None = None, by: str = "") -> None:
-    """Check a reply and journal it.
+def record_reply(
+    ledger: Ledger,
+    reply: Reply,
+    *,
+    escalation_id: int | None = None,
+    by: str = "",
+    book: GrantBook | None = None,
+    agent: Sequence[str] | None = None,
+) -> None:
+    """Check a reply and journal it, with what a person granted to the run in advance.
 
-    by: who answers; `agent`, where no person does.
+    by: who answers; `agent`, where no person does. book: where such grants are. agent: what the policy allows to
+    agents, where it is one that replies.
 
-    Raises RunError for a stale one, PlaybookError for one that is wrong; the run stays held then.
+    Raises RunError for a stale one, PlaybookError for one that is wrong, SafetyError for one that an agent may not
+    give; the run stays held then.
     """
     ledger.catch_up()
     state = ledger.state
     held = require_held(state, escalation_id)
     _check(state, reply)
     lesson = _lesson(state, reply, by)
+    if agent is not None:
+        _check_agent(state, reply, agent)
+    if book is not None and reply.kind != "abort":
+        _redeem(ledger, book)
     event = Replied(
         at=time.monotonic(),
         escalation_id=held,
@@ -66,6 +81,32 @@ def record_reply(ledger: Ledger, reply: Reply, *, escalation_id: int | None = No
     )
     if not ledger.record(event):
         raise RunError(f"run {state.run_id}: the reply changes nothing", run_id=state.run_id)
+
+
+def _redeem(ledger: Ledger, book: GrantBook) -> None:
+    """Use up the grants that a person gave to this run."""
+    run = ledger.state.run_id
+    for grant in book.open():
+        if grant.run == run and book.use_up(grant, f"run {run}"):
+            ledger.record(Granted(time.monotonic(), grant.operations, grant.by, grant.id, grant.keys))
+
+
+def _check_agent(state: RunState, reply: Reply, allowed: Sequence[str]) -> None:
+    """Raise SafetyError where an agent grants something, or adds steps that the policy doesn't allow to agents."""
+    if reply.grant:
+        raise SafetyError(
+            f"{state.machine}: an agent grants nothing; a person can, with `reflexarc grant {state.run_id}`",
+            rule="agent_grant",
+            operation=reply.grant[0],
+        )
+    given: tuple[Step, ...] = ()
+    if reply.kind == "act":
+        given = load_steps(list(reply.steps), state.playbook, state.phases).steps
+    elif reply.kind == "amend":
+        given = load_data(reply.playbook, state.phases).steps
+    for step in given:
+        if step.operation is not None and step not in state.playbook.steps:
+            Policy(agents=tuple(allowed)).check(step.operation, agent=True, machine=state.machine)
 
 
 def _check(state: RunState, reply: Reply) -> None:

@@ -13,6 +13,7 @@ from reflexarc.machine.lock import MachineLock
 from reflexarc.playbook.events import Aborted
 from reflexarc.playbook.state import Escalation, RunState, Stage
 from reflexarc.runs.describe import describe_run
+from reflexarc.runs.granting import GrantBook
 from reflexarc.runs.journal import Journal
 from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.ownership import is_driven
@@ -31,13 +32,14 @@ class Run:
     """One run that this process drives.
 
     machine_lock is held while the run advances and given back while it is held, so that others may act on the
-    machine meanwhile; run_lock is held throughout.
+    machine meanwhile; run_lock is held throughout. book: where grants are that a person gave in advance.
     """
 
     runner: Runner
     machine_lock: MachineLock
     run_lock: MachineLock
     at_end: AtEnd
+    book: GrantBook | None = None
 
     @property
     def state(self) -> RunState:
@@ -78,9 +80,17 @@ class Run:
 
     def reply(self, reply: Reply, *, escalation_id: int | None = None, by: str = "api") -> None:
         """Journal a reply to the open escalation; `drive` then goes on. by: who answers; `agent` for an agent."""
-        if self.runner.machine.guard.agent and not is_agent(by):
+        guard = self.runner.machine.guard
+        if guard.agent and not is_agent(by):
             by = f"agent {by}"
-        record_reply(self.runner.ledger, reply, escalation_id=escalation_id, by=by)
+        record_reply(
+            self.runner.ledger,
+            reply,
+            escalation_id=escalation_id,
+            by=by,
+            book=self.book,
+            agent=guard.policy.agents if guard.agent else None,
+        )
 
     async def wait_for_reply(self) -> None:
         """Return when somebody, in whatever process, has answered the open escalation."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reflexarc.errors import MachineError, RunError, SafetyError
+from reflexarc.errors import MachineError, ReflexarcError, RunError, SafetyError
 from reflexarc.machine.guard import Permit
 from reflexarc.machine.hostpaths import HostPaths
 from reflexarc.machine.machine import Machine
@@ -37,6 +37,7 @@ from reflexarc.runs.artifacts import RunFolder, SerialLog
 from reflexarc.runs.gallery import Gallery
 from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.performing import Performed, Performer
+from reflexarc.runs.preflight import preflight, require
 from reflexarc.runs.secrets import Redactor
 from reflexarc.runs.seeking import sought
 from reflexarc.runs.teaching import Pupil
@@ -158,8 +159,7 @@ class Runner:
             self.watcher.seek(sought(self._seeking))
         match next_effect:
             case engine.Verify():
-                seen = self._redacted(await self.watcher.fresh())
-                self._record(Verified(time.monotonic(), seen))
+                await self._verify()
             case engine.Look():
                 seen = self._redacted(await self.watcher.fresh())
                 effect = await self._performer.is_effective(self.state)
@@ -194,6 +194,13 @@ class Runner:
                 await self.machine.freeze.thaw()
                 self._record(Thawed(time.monotonic()))
 
+    async def _verify(self) -> None:
+        """Take a reading of its own; where nothing of the machine is awaited, after preflight."""
+        if self.state.step.must_hold is None and self.state.failing is None:
+            require(self.machine.name, await preflight(self.machine, ()))
+        seen = self._redacted(await self.watcher.fresh(doubting=True))
+        self._record(Verified(time.monotonic(), seen))
+
     async def _watch(self) -> None:
         """Judge what is seen now; where that was done before, wait for something newer or a deadline."""
         place = (self.state.index, self.state.stage, self.state.attempts)
@@ -225,23 +232,34 @@ class Runner:
         intended = Intended(time.monotonic(), latest.serial_end if latest is not None else 0)
         if not self._record(intended) or self.state.stage is not Stage.ACTING:
             return
-        if step.authorisation is None:
-            self._after(await self._performer.perform(self.state))
-        elif (seen := await self._last_look()) is not None:
-            permit = Permit(step.authorisation, seen.at, f"run {self.state.run_id}, step {step.name!r}")
-            with self.machine.guard.permit(permit):
-                performed = await self._performer.perform(self.state)
-            self._after(performed)
+        with self.machine.guard.acting_for(run=self.state.run_id, step=step.name):
+            if step.authorisation is None:
+                self._after(await self._performer.perform(self.state))
+            elif (seen := await self._last_look()) is not None:
+                self._after(await self._perform_authorised(step.authorisation, seen))
 
     async def _last_look(self) -> Observation | None:
         """What shows once the intent is on the disk, which takes a while; None where the act no longer stands."""
         try:
-            seen = self._redacted(await self.watcher.fresh())
+            seen = self._redacted(await self.watcher.fresh(doubting=True))
         except MachineError as error:
             self._after(Performed("failed", f"nothing was sent: {error}"))
             return None
         self._record(Verified(time.monotonic(), seen))
         return seen if self.state.stage is Stage.ACTING else None
+
+    async def _perform_authorised(self, operation: str, evidence: Observation) -> Performed:
+        """Perform the step on the permit that its verified precondition gives."""
+        step, guard = self.state.step, self.machine.guard
+        shown = f"{evidence.phase} ({evidence.origin or evidence.rung} {evidence.confidence:.2f})"
+        reason = f"granted to run {self.state.run_id}"
+        with guard.permit(Permit(operation, evidence.at, reason, shown)):
+            if operation != step.operation:
+                try:
+                    guard.check(operation, action=step.action)
+                except ReflexarcError as error:
+                    return Performed("failed", str(error))
+            return await self._performer.perform(self.state)
 
     def _after(self, performed: Performed) -> None:
         self._record(

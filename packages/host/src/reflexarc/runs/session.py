@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
 
-from reflexarc.errors import OffScriptError, OperationTimeoutError, PlaybookError, RunError
+from reflexarc.errors import OffScriptError, OperationTimeoutError, PlaybookError, RunError, SafetyError
 from reflexarc.machine.frame import Frame
 from reflexarc.machine.guarded import (
     GuardedApps,
@@ -36,6 +36,7 @@ from reflexarc.playbook.model import Playbook
 from reflexarc.playbook.state import Reason, RunState, Stage
 from reflexarc.runs import secrets
 from reflexarc.runs.artifacts import RunFolder
+from reflexarc.runs.granting import GrantBook, MachineGrants
 from reflexarc.runs.journal import Journal
 from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.ownership import run_lock
@@ -53,9 +54,9 @@ class Session:
     """One machine, open: `power`, `screen`, `keyboard` and `console` act on it, behind its guard.
 
     runs: the folder of runs. place: what tells the machine from others of its name. drivers: what the machine is
-    reached by. host: the files of this host that playbooks may name. at_end: called with the id of a run of this
-    machine that has ended; at_begin: of one that begins. phase_folder: of the user's own phases, where what runs
-    are taught is kept; None to keep nothing.
+    reached by. host: the files of this host that playbooks may name. phase_folder: of the user's own phases, where
+    what runs are taught is kept; None to keep nothing. book: where grants are that a person gave in advance.
+    at_end: called with the id of a run of this machine that has ended; at_begin: of one that begins.
     """
 
     machine: Machine
@@ -70,12 +71,16 @@ class Session:
     drivers: tuple[str, ...] = ()
     host: HostPaths = field(default_factory=HostPaths)
     phase_folder: Path | None = None
+    book: GrantBook | None = None
     _sends: int = 0
     _sent_at: float = field(default=float("-inf"))
     _seen: Observation | None = None
 
     def __post_init__(self) -> None:
         self.machine.guard.before_sending = self._before_sending
+        self.machine.guard.preflight = self._preflight
+        if self.book is not None:
+            self.machine.guard.grants = MachineGrants(self.book, self.place)
 
     @property
     def name(self) -> str:
@@ -220,6 +225,12 @@ class Session:
         if not isinstance(playbook, Playbook):
             playbook = self.load(playbook)
         check_grant(grant)
+        if grant and self.machine.guard.agent:
+            raise SafetyError(
+                f"{self.name}: an agent grants nothing; a person can, with `reflexarc grant` once the run is held",
+                rule="agent_grant",
+                operation=grant[0],
+            )
         references = dict(secret_references or {})
         values = {name: secrets.resolve(name, ref) for name, ref in references.items()}
         for name, value in (secret_values or {}).items():
@@ -307,7 +318,7 @@ class Session:
         runner = Runner(
             ledger, self.machine, self.watcher, folder, values, listener, self.host, self.phase_folder
         )
-        return Run(runner, self.lock, lock, self.at_end)
+        return Run(runner, self.lock, lock, self.at_end, self.book)
 
     def _started(self, source: Mapping[str, object], at: float, run_id: str = "") -> Started:
         guard = self.machine.guard
@@ -322,6 +333,9 @@ class Session:
             place=self.place,
             drivers=self.drivers,
         )
+
+    async def _preflight(self) -> None:
+        require(self.name, await preflight(self.machine, ()))
 
     def _before_sending(self, operation: str) -> None:
         """Take the machine's lock; where it was free, tell the runs that are held on this machine."""

@@ -13,6 +13,7 @@ from reflexarc.machine.capabilities import PowerState
 from reflexarc.machine.frame import Frame
 from reflexarc.machine.geometry import Rect
 from reflexarc.observation import UNKNOWN, Observation
+from reflexarc.sensing.dispute import against
 from reflexarc.sensing.needle import Patch
 from reflexarc.sensing.power import read_power
 from reflexarc.sensing.recogniser import Recognisers
@@ -28,7 +29,7 @@ class Evidence:
     """What is known of a machine at one moment, None where it has no such sensor or nothing came yet.
 
     at: seconds of `time.monotonic()`. serial: the newest text of the serial console, as it came.
-    serial_end: how many characters ever came.
+    serial_end: how many characters ever came. serial_at: when the last of them did.
     """
 
     at: float
@@ -36,6 +37,7 @@ class Evidence:
     frame: Frame | None = None
     serial: str = ""
     serial_end: int = 0
+    serial_at: float = float("-inf")
 
 
 class Ladder:
@@ -80,6 +82,19 @@ class Ladder:
             self._changed_at = evidence.at
         self._stillness.forget()
         return self._observe(evidence, Reading(answer, None), frame)
+
+    def disputed(self, seen: Observation, evidence: Evidence) -> str:
+        """The phase that another authoritative rung speaks for against what was concluded from this evidence.
+
+        A picture speaks against power that is said to be off; serial text does where it is newer than the picture.
+        """
+        phases, frame = self.recognisers.phases, evidence.frame
+        if seen.origin == "power":
+            reading = self._text.read(frame) if frame and frame.signal else None
+            return against(seen, reading.answer, phases) if reading else ""
+        if evidence.serial_at <= seen.changed_at:
+            return ""
+        return against(seen, read_serial(self.recognisers, plain(evidence.serial)), phases)
 
     def _look(self, evidence: Evidence, frame: Frame) -> Observation:
         still = self._stillness.see(frame)

@@ -6,11 +6,13 @@ import asyncio
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Self
 
-from reflexarc.errors import CapabilityError
+from reflexarc.errors import CapabilityError, MachineError
 from reflexarc.machine.capabilities import Capabilities, Console, Power, PowerState, Screen
 from reflexarc.machine.frame import Frame
 from reflexarc.machine.geometry import Rect
@@ -45,6 +47,7 @@ class Watcher:
         self._frames: OrderedDict[int, Frame] = OrderedDict()
         self._serial = ""
         self._serial_end = 0
+        self._serial_at = float("-inf")
         self._news = asyncio.Event()
         self._failure: BaseException | None = None
         self._asking_power = asyncio.Lock()
@@ -83,9 +86,10 @@ class Watcher:
         except TimeoutError:
             return None
 
-    async def fresh(self) -> Observation:
+    async def fresh(self, *, doubting: bool = False) -> Observation:
         """Observe on evidence taken after this call: the power state and, unless it is off, a screenshot.
 
+        doubting: ask every sensor, a screen that may be off too, and say where two of them disagree.
         Raises MachineError where a device fails; CapabilityError where there is neither power nor screen.
         """
         if self._failure:
@@ -97,11 +101,15 @@ class Watcher:
                 machine=self._machine,
                 operation="observe.frames",
             )
-        if power and await self._ask_power(power) is PowerState.OFF:
-            return self._observe()
-        if screen:
+        off = power is not None and await self._ask_power(power) is PowerState.OFF
+        if screen and not off:
             self._take(await screen.screenshot())
-        return self._observe()
+        elif screen and doubting:
+            with suppress(MachineError):  # no frame is no news of a machine that is off
+                self._take(await screen.screenshot())
+        seen = self._observe()
+        disputed = self._ladder.disputed(seen, self._evidence()) if doubting else ""
+        return replace(seen, disputed=disputed) if disputed else seen
 
     async def still(self, seconds: float, *, at_most: float) -> None:
         """Return once the screen has been still for so many seconds, or after `at_most`."""
@@ -162,6 +170,7 @@ class Watcher:
                 self.heard(text)
             self._serial = (self._serial + text)[-KEPT:]
             self._serial_end += len(text)
+            self._serial_at = time.monotonic()
             self._observe()
 
     async def _watch_power(self, power: Power) -> None:
@@ -193,15 +202,18 @@ class Watcher:
         while len(self._frames) > KEPT_FRAMES:
             self._frames.popitem(last=False)
 
-    def _observe(self) -> Observation:
-        evidence = Evidence(
+    def _evidence(self) -> Evidence:
+        return Evidence(
             at=time.monotonic(),
             power=self._power,
             frame=self._frame,
             serial=self._serial,
             serial_end=self._serial_end,
+            serial_at=self._serial_at,
         )
-        observation = self._ladder.read(evidence)
+
+    def _observe(self) -> Observation:
+        observation = self._ladder.read(self._evidence())
         self.latest = observation
         self.reads[observation.rung] += 1
         if self.shown is not None and self._frame is not None and observation.frame == self._frame.number:
