@@ -56,7 +56,7 @@ BEYOND = (
     r"names a key twice",
     r"steps are included by playbooks in files only",
     r"came from the machine, and \w+ (runs what it is given|is destructive)",
-    r": the needle |a picture is a file beside|does not fit into its region",
+    r": the needle |does not fit into its region|image stands beside",
 )
 
 EXAMPLES: Mapping[str, list[Any]] = {

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import time
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 from tests.played import MENU, SHELL, lab, menu, script, text
 
 from reflexarc.drivers.replay.driver import ReplayCapabilities
@@ -473,3 +477,33 @@ def test_a_run_may_begin_further_on(tmp_path: Path) -> None:
 
     sent, state = asyncio.run(play())
     assert (state.outcome, sent) == (Outcome.SUCCEEDED, ["key.down:b"])
+
+
+class TestPictures:
+    """Aiming by a picture that is cut out of the screen: the bar of the menu, or a word of it."""
+
+    def cut(self, x: int, y: int, width: int, height: int) -> str:
+        pixels = menu(0)[y : y + height, x : x + width]
+        file = BytesIO()
+        channels = np.stack([(pixels >> shift) & 0xFF for shift in (16, 8, 0)], axis=-1)
+        Image.fromarray(channels.astype(np.uint8)).save(file, "png")
+        return base64.b64encode(file.getvalue()).decode()
+
+    def test_the_middle_of_the_one_place_is_clicked(self, tmp_path: Path) -> None:
+        rows, columns = np.nonzero(menu(0) != menu(0)[0, 0])
+        x, y = int(columns.min()), int(rows.min())
+        width, height = min(200, int(columns.max()) - x), min(60, int(rows.max()) - y)
+        args: dict[str, object] = {"needle": "part.png", "image": self.cut(x, y, width, height)}
+        sent, state = one(tmp_path, "click", args)
+        assert state.outcome is Outcome.SUCCEEDED, state.escalation
+        assert state.registered["it"] == {"x": x + width // 2, "y": y + height // 2}
+        assert any("pointer" in line for line in sent)
+
+    def test_a_picture_that_is_not_there_gets_no_click(self, tmp_path: Path) -> None:
+        noise = np.random.default_rng(3).integers(0, 255, (20, 20, 3)).astype(np.uint8)
+        file = BytesIO()
+        Image.fromarray(noise).save(file, "png")
+        args: dict[str, object] = {"needle": "gone.png", "image": base64.b64encode(file.getvalue()).decode()}
+        sent, state = one(tmp_path, "click", args)
+        assert "'gone.png', which is not there" in detail(state)
+        assert not any("pointer" in line for line in sent)

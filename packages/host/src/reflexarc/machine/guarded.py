@@ -103,22 +103,24 @@ class GuardedConsole:
         return await self._console.read()
 
     async def write(self, data: str) -> None:
+        await self._send(data, "console.write")
+
+    async def run(self, data: str) -> None:
+        """Write a line that a shell at the console is to run."""
+        await self._send(data, "console.run")
+
+    async def _send(self, data: str, operation: str) -> None:
         escaped = bool(self._kept.read()) if self._kept is not None else self._escaped
         operations, ends_escaped = serial_operations(data, escaped=escaped)
-        for operation in operations:
-            await self._guard.admit(operation, cause="serial sequence")
-        self._guard.check("console.write", characters=len(data))
+        for caused in operations:
+            await self._guard.admit(caused, cause="serial sequence")
+        self._guard.check(operation, characters=len(data))
         if self._kept is not None and ends_escaped:
             self._kept.write(["escape"])
         await self._console.write(data)
         self._escaped = ends_escaped
         if self._kept is not None and escaped and not ends_escaped:
             self._kept.write([])
-
-    async def run(self, data: str) -> None:
-        """Write a line that a shell at the console is to run."""
-        self._guard.check("console.run", characters=len(data))
-        await self._console.write(data)
 
 
 class GuardedMedia:

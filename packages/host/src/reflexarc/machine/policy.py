@@ -131,5 +131,9 @@ def set_off(down: Collection[str], *, sysrq: bool = False) -> frozenset[tuple[st
 
 
 def chord_operation(down: Collection[str]) -> str | None:
-    """Return the power operation that keys held down together cause, None where it is plain input."""
-    return min((operation for operation, _ in set_off(down)), default=None)
+    """Return the power operation that keys held down together cause, None where it is plain input.
+
+    Of several it is a destructive one, where any is.
+    """
+    found = {operation for operation, _ in set_off(down)}
+    return min(found, key=lambda operation: (not is_destructive(operation), operation), default=None)

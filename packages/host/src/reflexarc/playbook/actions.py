@@ -17,9 +17,9 @@ TEMPLATED = frozenset({"string", "path", "texts", "mapping"})
 class Argument:
     """One argument: its type, its default, its bounds.
 
-    type: integer, number, boolean; key, chord; string; path (of a file on this host, or an address); pattern (a
-    regular expression); coordinate (whole pixels, or a share of the screen from 0.0 to 1.0); integers, texts (lists);
-    mapping (text to text); condition (the condition language).
+    type: integer, number, boolean; key, chord; string; literal (text in which nothing is looked up); path (of a file
+    on this host, or an address); pattern (a regular expression); coordinate (whole pixels, or a share of the screen
+    from 0.0 to 1.0); integers, texts (lists); mapping (text to text); condition (the condition language).
     choices: the texts that it may be. trusted: a value that came from a screen or a guest never gets into it.
     unavailable: why it can't be given yet.
     """
@@ -84,8 +84,7 @@ def _action(
     return Action(name, capability, operation, arguments, one_of)
 
 
-_NO_NEEDLES = "aiming by a picture is not built yet; aim by text, or by x and y"
-_NO_ELEMENTS = "no driver tells a machine's controls yet; aim by text, or by x and y"
+_NO_ELEMENTS = "no driver tells a machine's controls yet; aim by text, by a picture, or by x and y"
 _BUTTON = Argument("string", default="left", choices=("left", "middle", "right"))
 _NAME = Argument("string", required=True)
 
@@ -96,7 +95,8 @@ def _aim(prefix: str = "") -> dict[str, Argument]:
         f"{prefix}x": Argument("coordinate"),
         f"{prefix}y": Argument("coordinate"),
         f"{prefix}text": Argument("pattern"),
-        f"{prefix}needle": Argument("string", unavailable=_NO_NEEDLES),
+        f"{prefix}needle": Argument("literal"),
+        f"{prefix}image": Argument("literal"),
         f"{prefix}element": Argument("mapping", unavailable=_NO_ELEMENTS),
     }
 

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 
 from reflexarc.errors import PlaybookError
+from reflexarc.playbook import needles
 from reflexarc.playbook.actions import Action, Argument, check_keys
 from reflexarc.playbook.condition_loader import ConditionLoader
 from reflexarc.playbook.conditions import Condition
 from reflexarc.playbook.fields import Fields, spell, unknown
 
 MAX_ITEMS = 1000
+ENVIRONMENT_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 MAX_COORDINATE = 32_768
 
 
@@ -42,6 +44,8 @@ def load_arguments(
         else:
             args[name] = _argument(given, name, argument)
     _check_alternatives(fields, action, given)
+    for prefix in ("", "to_"):
+        _check_needle(given, prefix)
     return args, condition_args
 
 
@@ -56,6 +60,19 @@ def _check_alternatives(fields: Fields, action: Action, given: Fields) -> None:
             raise place.error(
                 next(iter(sorted(present)), "args"), f"{action.name} takes one of: {spelled}; exactly one"
             )
+
+
+def _check_needle(given: Fields, prefix: str) -> None:
+    """A picture that is aimed at has its bytes with it, and no bytes stand there without one."""
+    name, image = given.get(f"{prefix}needle"), given.get(f"{prefix}image")
+    if not isinstance(name, str):
+        if image is not None:
+            raise given.error(f"{prefix}image", f"{prefix}image stands beside {prefix}needle")
+        return
+    try:
+        needles.decode(needles.required(image))
+    except ValueError as error:
+        raise given.error(f"{prefix}needle", f"the needle {name!r}: {error}") from error
 
 
 def _argument(given: Fields, name: str, argument: Argument) -> object:
@@ -132,7 +149,7 @@ def _mapping(given: Fields, name: str) -> dict[str, str]:
     if not isinstance(value, Mapping) or len(value) > MAX_ITEMS:
         raise given.error(name, f"{name} is a mapping of names to texts, not {spell(value)}")
     for key, text in value.items():
-        if not re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
+        if not re.fullmatch(ENVIRONMENT_NAME, key):
             raise given.error(name, f"{name}: a name is letters, digits and _, not {key[:80]!r}")
         if not isinstance(text, str):
             raise given.error(name, f"{name}: {key} is text, not {spell(text)}; quote it")

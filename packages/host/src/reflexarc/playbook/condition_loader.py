@@ -145,16 +145,11 @@ class ConditionLoader:
 
 def _needle(fields: Fields) -> NeedleIs:
     name = fields.required_text("needle", "a needle condition")
-    image = fields.text("image")
-    if image is None:
-        raise fields.error(
-            "needle",
-            "a picture is a file beside a playbook's own file; elsewhere give its PNG in base64 as `image`",
-        )
     try:
+        image = needles.required(fields.text("image"))
         height, width = needles.decode(image).shape
     except ValueError as error:
-        raise fields.error("image", f"the needle {name!r}: {error}") from error
+        raise fields.error("needle", f"the needle {name!r}: {error}") from error
     threshold = fields.number("threshold", 0.5, 1)
     return NeedleIs(
         name, image, _region(fields, width, height), NeedleIs.threshold if threshold is None else threshold

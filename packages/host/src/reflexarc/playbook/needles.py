@@ -20,6 +20,19 @@ from reflexarc.playbook.document import Document, Path
 MAX_TOTAL = 1 << 20
 
 
+# Where a needle is named, and where its bytes are put.
+_KEYS = {"needle": "image", "to_needle": "to_image"}
+
+
+def required(image: object) -> str:
+    """The bytes of a needle, in base64; raises ValueError, in words, where there are none."""
+    if isinstance(image, str):
+        return image
+    raise ValueError(
+        "a picture is a file beside a playbook's own file; elsewhere give its PNG in base64 as `image`"
+    )
+
+
 def decode(image: str) -> Pixels:
     """The pixels of a needle from its PNG file in base64; raises ValueError, in words."""
     try:
@@ -35,21 +48,20 @@ def embed(document: Document, folder: FilePath) -> None:
     Raises PlaybookError for a file that isn't in the folder, can't be read or is too large (1 MiB in all).
     """
     total = 0
-    for path, condition in _needles((), document.data):
-        if condition.get("image") is None and isinstance(name := condition["needle"], str):
-            png = _read(document, (*path, "needle"), folder, name)
+    for path, named, key in _needles((), document.data):
+        if named.get(_KEYS[key]) is None and isinstance(name := named[key], str):
+            png = _read(document, (*path, key), folder, name)
             total += len(png)
             if total > MAX_TOTAL:
                 raise document.error(
-                    (*path, "needle"), f"the needles are larger than {MAX_TOTAL >> 10} KiB in all"
+                    (*path, key), f"the needles are larger than {MAX_TOTAL >> 10} KiB in all"
                 )
-            condition["image"] = base64.b64encode(png).decode()
+            named[_KEYS[key]] = base64.b64encode(png).decode()
 
 
-def _needles(path: Path, value: object) -> Iterator[tuple[Path, dict[str, object]]]:
+def _needles(path: Path, value: object) -> Iterator[tuple[Path, dict[str, object], str]]:
     if isinstance(value, dict):
-        if "needle" in value:
-            yield path, cast("dict[str, object]", value)
+        yield from ((path, cast("dict[str, object]", value), key) for key in _KEYS if key in value)
         for key, part in value.items():
             yield from _needles((*path, key), part)
     elif isinstance(value, list):

@@ -15,7 +15,7 @@ from reflexarc.patterns import MAX_PATTERN
 from reflexarc.playbook import format as tables
 from reflexarc.playbook import meanings
 from reflexarc.playbook.actions import ACTIONS, Action, Argument
-from reflexarc.playbook.argument_loader import MAX_COORDINATE, MAX_ITEMS
+from reflexarc.playbook.argument_loader import ENVIRONMENT_NAME, MAX_COORDINATE, MAX_ITEMS
 from reflexarc.playbook.format import Key
 from reflexarc.playbook.spelling import END, chord_pattern, key_pattern, power_pattern
 from reflexarc.playbook.template import TEMPLATE
@@ -287,10 +287,14 @@ def _argument(name: str, argument: Argument) -> Schema:
 _TEMPLATE: Schema = {"type": "string", "pattern": TEMPLATE}
 _ARGUMENT_TYPES: Mapping[str, Callable[[Argument], Schema]] = {
     "string": lambda argument: _TEMPLATE,
+    "literal": lambda argument: {"type": "string"},
     "path": lambda argument: _TEMPLATE,
     "texts": lambda argument: {"type": "array", "items": _TEMPLATE, "minItems": 1, "maxItems": MAX_ITEMS},
     "mapping": lambda argument: {
-        "type": "object", "additionalProperties": _TEMPLATE, "maxProperties": MAX_ITEMS
+        "type": "object",
+        "propertyNames": {"pattern": f"^{ENVIRONMENT_NAME}{END}"},
+        "additionalProperties": _TEMPLATE,
+        "maxProperties": MAX_ITEMS,
     },
     "integer": lambda argument: _number("integer", argument.minimum, argument.maximum),
     "integers": lambda argument: _one_or_list(

@@ -71,24 +71,28 @@ class Patch:
 
     def is_on(self, pixels: Pixels) -> bool:
         """Tell whether the picture is on a screen."""
-        window = self.region.cut(pixels) if self.region else pixels
-        height, width = self.pixels.shape
-        if window.shape[0] < height or window.shape[1] < width or (window == window[0, 0]).all():
-            return False
-        return self._likeness(window) >= self.threshold
+        return bool(self.places(self.region.cut(pixels) if self.region else pixels, most=1))
 
-    def _likeness(self, window: Pixels) -> float:
-        """How like the picture the likeliest place of a window is, from 0 to 1.
+    def places(self, window: Pixels, *, most: int) -> list[Rect]:
+        """Where in a window the picture stands, the likeliest place first, none over another.
 
-        The correlation of brightness, times how near the mean colours are: 1 for the very picture, also under a
-        weak change of light; text of another wording has 0.6 at most.
+        A likeness is the correlation of brightness, times how near the mean colours are: 1 for the very picture,
+        also under a weak change of light; text of another wording has 0.6 at most.
         """
         height, width = self.pixels.shape
+        if window.shape[0] < height or window.shape[1] < width or (window == window[0, 0]).all():
+            return []
         scores = _correlation(_luma(window), *self._pattern)
-        y, x = np.unravel_index(int(scores.argmax()), scores.shape)
-        there = window[y : y + height, x : x + width]
-        off = np.abs(_mean_colour(there) - _mean_colour(self.pixels)).max() / 255
-        return float(scores[y, x] * (1 - off))
+        found: list[Rect] = []
+        while len(found) < most:
+            y, x = map(int, np.unravel_index(int(scores.argmax()), scores.shape))
+            there = window[y : y + height, x : x + width]
+            off = np.abs(_mean_colour(there) - _mean_colour(self.pixels)).max() / 255
+            if scores[y, x] * (1 - off) < self.threshold:
+                break
+            found.append(Rect(x, y, width, height))
+            scores[max(0, y - height + 1) : y + height, max(0, x - width + 1) : x + width] = 0.0
+        return found
 
     @cached_property
     def _pattern(self) -> tuple[Plane, float]:

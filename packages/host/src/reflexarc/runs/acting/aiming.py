@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import re
 import time
 import unicodedata
@@ -9,21 +11,25 @@ import unicodedata
 from reflexarc.errors import OperationRejectedError
 from reflexarc.observation import ScreenText
 from reflexarc.runs.acting.act import Act
+from reflexarc.sensing.needle import Patch
 
 _WIDE = ("W", "F")
 DRAWN = 2.0
 
 
 async def aim(act: Act, prefix: str = "") -> tuple[int, int] | None:
-    """The pixel that a step aims at by `x` and `y` or by `text`; None where it names no place.
+    """The pixel that a step aims at by `x` and `y`, by `text` or by a needle; None where it names no place.
 
-    Aiming by a needle or an element belongs here, too, once something finds them.
+    Aiming by an element belongs here, too, once something finds them.
     Raises OperationRejectedError where there is no such place on the screen; nothing was sent then.
     """
     x, y = act.args.get(f"{prefix}x"), act.args.get(f"{prefix}y")
     pattern = act.args.get(f"{prefix}text")
     if isinstance(pattern, str):
         return await _found(act, pattern)
+    name, image = act.args.get(f"{prefix}needle"), act.args.get(f"{prefix}image")
+    if isinstance(name, str) and isinstance(image, str):
+        return await _seen(act, Patch(name, base64.b64decode(image)))
     if not isinstance(x, int | float) or not isinstance(y, int | float):
         return None
     frame = await act.machine.screen.screenshot()
@@ -38,6 +44,20 @@ async def aim(act: Act, prefix: str = "") -> tuple[int, int] | None:
 def _pixel(value: float, size: int) -> int:
     """Whole numbers are pixels, others a share of the screen: 1.0 is the last pixel."""
     return value if isinstance(value, int) else round(value * (size - 1))
+
+
+async def _seen(act: Act, patch: Patch) -> tuple[int, int]:
+    """The middle of the one place where the picture is, waited for a moment."""
+    deadline = time.monotonic() + DRAWN
+    while True:
+        frame = await act.machine.screen.screenshot()
+        places = await asyncio.to_thread(patch.places, frame.pixels, most=2) if frame.signal else []
+        if len(places) == 1:
+            return places[0].x + places[0].width // 2, places[0].y + places[0].height // 2
+        remaining = deadline - time.monotonic()
+        if remaining <= 0 or await act.watcher.next(await act.watcher.fresh(), remaining) is None:
+            many = "is there more than once; it has to be there once" if places else "is not there"
+            raise _rejected(act, f"aimed at the picture {patch.name!r}, which {many}", "needle")
 
 
 async def _found(act: Act, pattern: str) -> tuple[int, int]:
