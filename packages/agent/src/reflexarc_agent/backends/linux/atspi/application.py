@@ -1,0 +1,75 @@
+"""One application: how it is reached, and the mirror of its tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable, Optional
+
+from reflexarc_agent.backends.linux.atspi.batch import Batch
+from reflexarc_agent.backends.linux.atspi.element import SHOWING, VISIBLE, Element, Key
+from reflexarc_agent.backends.linux.atspi.names import ROOT_PATH
+from reflexarc_agent.backends.linux.dbus.bus import Bus, Call, Result
+
+
+@dataclass
+class Application:
+    """An application on the accessibility bus; `peer` is a straight connection, where it offers one."""
+
+    owner: str
+    bus: Bus
+    name: str = ""
+    pid: int = 0
+    toolkit: str = ""
+    version: str = ""
+    peer: Optional[Bus] = None
+
+    def __post_init__(self) -> None:
+        self.root = Element((self.owner, ROOT_PATH))
+        self.elements: dict[Key, Element] = {}
+        self.read_at: Optional[float] = None
+        self.capped: Optional[str] = None
+        self.stale: set[Key] = set()
+        self.stale_children: set[Key] = set()
+        self.stale_frames = False
+        self.events = 0
+
+    @property
+    def gtk4(self) -> bool:
+        """GTK 4 fills its cache only when walked, sets "showing" on windows alone, and counts from its window."""
+        return self.toolkit.lower() == "gtk" and self.version.split(".")[0] == "4"
+
+    @property
+    def browser(self) -> bool:
+        """Browsers take text by keystrokes only, whatever they answer."""
+        return self.toolkit in ("Chromium", "Gecko", "WebKitGTK", "WebKitGtk")
+
+    def shows(self, element: Element) -> bool:
+        """Whether the element says that it is on the screen."""
+        return bool(element.states & (VISIBLE | SHOWING if self.gtk4 else SHOWING))
+
+    def post(self, batch: Batch, call: Call, tell: Callable[[Result], None]) -> None:
+        """Send a reading call by the fastest way."""
+        if self.peer and not self.peer.closed and call.destination == self.owner:
+            batch.post(self.peer, call._replace(destination=""), tell)
+        else:
+            batch.post(self.bus, call, tell)
+
+    def plant(self) -> Element:
+        """Begin the mirror anew, with its root alone."""
+        self.root = Element(self.root.key)
+        self.elements = {self.root.key: self.root}
+        self.stale.clear()
+        self.stale_children.clear()
+        self.stale_frames = False
+        self.capped = None
+        return self.root
+
+    def drop(self, element: Element) -> None:
+        """Take an element and what is below it out of the mirror."""
+        for gone in element.walk():
+            self.elements.pop(gone.key, None)
+            self.stale.discard(gone.key)
+            self.stale_children.discard(gone.key)
+        if element.parent and element in element.parent.children:
+            element.parent.children.remove(element)
+        element.parent = None

@@ -1,0 +1,79 @@
+"""Elements of an accessibility tree, as they were last read."""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Optional, Tuple, Union
+
+from reflexarc_agent.backends.linux.atspi.names import HAS_COMPONENT, STATE
+from reflexarc_agent.backends.linux.atspi.roles import role_name
+
+Key = Tuple[str, str]
+"""The application's unique name on the bus, and the path of the object."""
+
+ENABLED = STATE["enabled"] | STATE["sensitive"]
+SHOWING, VISIBLE, FOCUSED = STATE["showing"], STATE["visible"], STATE["focused"]
+
+
+class Frame(NamedTuple):
+    """A rectangle of screen points."""
+
+    x: int
+    y: int
+    w: int
+    h: int
+
+    def holds(self, x: float, y: float) -> bool:
+        return self.x <= x < self.x + self.w and self.y <= y < self.y + self.h
+
+
+class Element:
+    """One element; `frame`, `actions` and `value` are read of those on the screen only."""
+
+    __slots__ = (
+        *("actions", "capped", "child_count", "children", "frame", "interfaces", "key", "name", "number"),
+        *("parent", "states", "value"),
+    )
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.number = -1
+        self.name = ""
+        self.states = 0
+        self.interfaces = HAS_COMPONENT
+        self.child_count = 0
+        self.parent: Optional[Element] = None
+        self.children: list[Element] = []
+        self.capped = False
+        self.frame: Optional[Frame] = None
+        self.actions: tuple[str, ...] = ()
+        self.value: Optional[Union[str, float]] = None
+
+    @property
+    def role(self) -> str:
+        """The name of its role."""
+        return role_name(self.number)
+
+    def has(self, states: int) -> bool:
+        """Whether it has all of these states."""
+        return self.states & states == states
+
+    @property
+    def enabled(self) -> bool:
+        return bool(self.states & ENABLED)
+
+    def walk(self) -> Iterator[Element]:
+        """This element and those below it, in the order of the tree."""
+        stack = [self]
+        while stack:
+            element = stack.pop()
+            yield element
+            stack.extend(reversed(element.children))
+
+    def ancestors(self) -> Iterator[Element]:
+        """Those above it, nearest first."""
+        seen = self.parent
+        for _ in range(64):
+            if seen is None:
+                return
+            yield seen
+            seen = seen.parent
