@@ -11,7 +11,7 @@ from reflexarc_agent.backends.linux.atspi.names import ROOT_PATH
 from reflexarc_agent.backends.linux.dbus.bus import Bus, Call, Result
 
 
-@dataclass
+@dataclass(eq=False)
 class Application:
     """An application on the accessibility bus; `peer` is a straight connection, where it offers one."""
 
@@ -32,6 +32,8 @@ class Application:
         self.stale_children: set[Key] = set()
         self.stale_frames = False
         self.events = 0
+        self.window_events = 0
+        self.window_frames: list[object] = []
 
     @property
     def gtk4(self) -> bool:
@@ -63,6 +65,10 @@ class Application:
         self.stale_frames = False
         self.capped = None
         return self.root
+
+    def unplaced(self) -> list[Element]:
+        """The elements that show, and whose place isn't known."""
+        return [element for element in self.elements.values() if not element.placed and self.shows(element)]
 
     def drop(self, element: Element) -> None:
         """Take an element and what is below it out of the mirror."""

@@ -26,7 +26,7 @@ from reflexarc_agent.backends.linux.atspi.names import (
     TEXT_BODY,
     VALUE_BODY,
 )
-from reflexarc_agent.backends.linux.atspi.roles import TEXTS
+from reflexarc_agent.backends.linux.atspi.roles import NUMBERS, TEXTS
 from reflexarc_agent.backends.linux.dbus.bus import Call, Result
 
 Tell = Callable[[Element, Any], None]
@@ -65,29 +65,31 @@ class Asking:
         deadline = asyncio.get_running_loop().time() + seconds
         self.timed_out |= not await self.batch.finish(deadline)
 
-    def ask(self, element: Element, method: tuple[str, str], tell: Tell, signature: str = "", body: bytes = b"") -> None:
+    def ask(
+        self, element: Element, method: tuple[str, str], tell: Tell, signature: str = "", body: bytes = b""
+    ) -> None:
         """Put one question."""
         owner, path = element.key
         call = Call(owner, path, *method, signature, body)
         self.app.post(self.batch, call, partial(_first, tell, element))
 
-    def details(self, element: Element) -> None:
-        """Ask where an element that shows is, and what it offers."""
-        if not self.app.shows(element):
-            element.frame, element.actions, element.value = None, (), None
-            return
-        if element.interfaces & HAS_COMPONENT:
-            self.ask(element, EXTENTS, self._framed, "u", SCREEN_BODY)
-        if element.interfaces & HAS_ACTION:
-            self.ask(element, GET_ACTIONS, self._offering)
-        self.contents(element)
-
     def contents(self, element: Element) -> None:
-        """Ask what a text or a number holds; passwords are never asked for."""
+        """Ask what a text or a number that shows holds; passwords are never asked for."""
+        element.value = None
+        if not self.app.shows(element):
+            return
         if element.interfaces & HAS_TEXT and holds_text(element):
             self.ask(element, GET_TEXT, self._reading, "ii", TEXT_BODY)
-        elif element.interfaces & HAS_VALUE:
+        elif element.interfaces & HAS_VALUE and element.role in NUMBERS:
             self.ask(element, GET_PROPERTY, self._valued, "ss", VALUE_BODY)
+
+    def place(self, element: Element) -> None:
+        """Ask where an element is, and which actions it offers."""
+        element.placed = True
+        if element.interfaces & HAS_COMPONENT:
+            self.frame(element)
+        if element.interfaces & HAS_ACTION:
+            self.ask(element, GET_ACTIONS, self._offering)
 
     def frame(self, element: Element) -> None:
         """Ask where an element is."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Optional, Tuple, Union
 
-from reflexarc_agent.backends.linux.atspi.names import HAS_COMPONENT, STATE
+from reflexarc_agent.backends.linux.atspi.names import STATE
 from reflexarc_agent.backends.linux.atspi.roles import role_name
 
 Key = Tuple[str, str]
 """The application's unique name on the bus, and the path of the object."""
+
+ALL_INTERFACES = -1
+"""Where the interfaces weren't read: what isn't there answers with an error."""
 
 ENABLED = STATE["enabled"] | STATE["sensitive"]
 SHOWING, VISIBLE, FOCUSED = STATE["showing"], STATE["visible"], STATE["focused"]
@@ -27,11 +30,11 @@ class Frame(NamedTuple):
 
 
 class Element:
-    """One element; `frame`, `actions` and `value` are read of those on the screen only."""
+    """One element; `value` is read of those that show, `frame` and `actions` of those that are `placed`."""
 
     __slots__ = (
         *("actions", "capped", "child_count", "children", "frame", "interfaces", "key", "name", "number"),
-        *("parent", "states", "value"),
+        *("parent", "placed", "states", "value"),
     )
 
     def __init__(self, key: Key) -> None:
@@ -39,11 +42,12 @@ class Element:
         self.number = -1
         self.name = ""
         self.states = 0
-        self.interfaces = HAS_COMPONENT
+        self.interfaces = ALL_INTERFACES
         self.child_count = 0
         self.parent: Optional[Element] = None
         self.children: list[Element] = []
         self.capped = False
+        self.placed = False
         self.frame: Optional[Frame] = None
         self.actions: tuple[str, ...] = ()
         self.value: Optional[Union[str, float]] = None

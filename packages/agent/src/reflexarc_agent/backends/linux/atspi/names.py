@@ -29,13 +29,52 @@ INTERFACES = {
 }
 HAS_COMPONENT, HAS_ACTION, HAS_TEXT, HAS_EDITABLE_TEXT, HAS_VALUE, HAS_TABLE = (1 << bit for bit in range(6))
 
-STATES = (
-    "invalid active armed busy checked collapsed defunct editable enabled expandable expanded focusable focused"
-    " has-tooltip horizontal iconified modal multi-line multiselectable opaque pressed resizable selectable"
-    " selected sensitive showing single-line stale transient vertical visible manages-descendants indeterminate"
-    " required truncated animated invalid-entry supports-autocompletion selectable-text is-default visited"
-    " checkable has-popup read-only"
-).split()
+STATES = [
+    "invalid",
+    "active",
+    "armed",
+    "busy",
+    "checked",
+    "collapsed",
+    "defunct",
+    "editable",
+    "enabled",
+    "expandable",
+    "expanded",
+    "focusable",
+    "focused",
+    "has-tooltip",
+    "horizontal",
+    "iconified",
+    "modal",
+    "multi-line",
+    "multiselectable",
+    "opaque",
+    "pressed",
+    "resizable",
+    "selectable",
+    "selected",
+    "sensitive",
+    "showing",
+    "single-line",
+    "stale",
+    "transient",
+    "vertical",
+    "visible",
+    "manages-descendants",
+    "indeterminate",
+    "required",
+    "truncated",
+    "animated",
+    "invalid-entry",
+    "supports-autocompletion",
+    "selectable-text",
+    "is-default",
+    "visited",
+    "checkable",
+    "has-popup",
+    "read-only",
+]
 """The name of each state, by the number of its bit."""
 
 STATE = {name: 1 << bit for bit, name in enumerate(STATES)}

@@ -17,7 +17,6 @@ from reflexarc_agent.backends.linux.atspi.stretch import Stretch
 GET_ITEMS = (names.CACHE, "GetItems")
 GET_ROLE = (names.ACCESSIBLE, "GetRole")
 GET_STATE = (names.ACCESSIBLE, "GetState")
-GET_INTERFACES = (names.ACCESSIBLE, "GetInterfaces")
 
 
 class Reading(Asking):
@@ -53,10 +52,10 @@ class Reading(Asking):
             self.ask(element, GET_PROPERTY, self._counted, "ss", names.COUNT_BODY)
         await self.finish(seconds)
 
-    async def frames(self, elements: Iterable[Element], seconds: float) -> None:
-        """Read again where some elements are."""
+    async def places(self, elements: Iterable[Element], seconds: float) -> None:
+        """Read where some elements are, and which actions they offer."""
         for element in elements:
-            self.frame(element)
+            self.place(element)
         await self.finish(seconds)
 
     def _filled(self, _: Element, value: Any) -> None:
@@ -72,7 +71,7 @@ class Reading(Asking):
             element, listed, depth = stack.pop()
             if element is not root:
                 element.children = []
-            self.details(element)
+            self.contents(element)
             if self._lacks_children(element, listed):
                 self._ask_children(element)
             for child in listed:
@@ -98,13 +97,12 @@ class Reading(Asking):
 
     def explore(self, element: Element) -> None:
         """Read everything of an element that isn't known yet, and of those below it."""
-        self._left[element.key] = 5
+        self._left[element.key] = 4
         self.describe(element)
-        self.ask(element, GET_INTERFACES, self._interfaces)
         self.ask(element, GET_PROPERTY, self._explored, "ss", names.COUNT_BODY)
 
     def describe(self, element: Element) -> None:
-        """Read role, states and name, then the details."""
+        """Read role, states and name, then the contents."""
         self._left.setdefault(element.key, 3)
         self.ask(element, GET_ROLE, self._role)
         self.ask(element, GET_STATE, self._states)
@@ -122,11 +120,6 @@ class Reading(Asking):
         element.name = value[:NAME_CHARACTERS] if isinstance(value, str) else ""
         self._heard(element)
 
-    def _interfaces(self, element: Element, value: Any) -> None:
-        listed = value if isinstance(value, list) else []
-        element.interfaces = names.interface_bits(tuple(item for item in listed if isinstance(item, str)))
-        self._heard(element)
-
     def _explored(self, element: Element, value: Any) -> None:
         self._counted(element, value)
         self._heard(element)
@@ -135,7 +128,7 @@ class Reading(Asking):
         left = self._left[element.key] = self._left[element.key] - 1
         if not left:
             del self._left[element.key]
-            self.details(element)
+            self.contents(element)
 
     def _counted(self, element: Element, value: Any) -> None:
         element.child_count = value if isinstance(value, int) else 0

@@ -5,6 +5,7 @@ The elements at two opposite corners tell the first and the last row and column,
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Callable
 
 from reflexarc_agent.backends.linux.atspi.asking import EXTENTS, Asking, is_key
@@ -37,22 +38,24 @@ class Stretch:
         self._asking.ask(self._element, EXTENTS, self._placed, "u", SCREEN_BODY)
 
     def _placed(self, element: Element, value: Any) -> None:
-        if not (isinstance(value, tuple) and len(value) == 4 and value[2] > 2 * INSET and value[3] > 2 * INSET):
+        if not (
+            isinstance(value, tuple) and len(value) == 4 and value[2] > 2 * INSET and value[3] > 2 * INSET
+        ):
             return
         frame = Frame(*value)
         first = (frame.x + INSET, frame.y + INSET)
         last = (frame.x + frame.w - INSET, frame.y + frame.h - INSET)
         for corner, point in enumerate((first, last)):
             body = encode("iiu", [*point, 0])
-            self._asking.ask(element, AT_POINT, lambda _, key, c=corner: self._met(c, key), "iiu", body)
+            self._asking.ask(element, AT_POINT, partial(self._met, corner), "iiu", body)
 
-    def _met(self, corner: int, key: Any) -> None:
+    def _met(self, corner: int, _: Element, key: Any) -> None:
         if is_key(key) and key != self._element.key:
-            self._asking.ask(Element(key), INDEX, lambda _, index: self._indexed(corner, index))
+            self._asking.ask(Element(key), INDEX, partial(self._indexed, corner))
         else:
-            self._indexed(corner, None)
+            self._indexed(corner, self._element, None)
 
-    def _indexed(self, corner: int, index: Any) -> None:
+    def _indexed(self, corner: int, _: Element, index: Any) -> None:
         if isinstance(index, int) and index >= 0:
             self._corners[corner] = index
         self._left -= 1
@@ -77,9 +80,9 @@ class Stretch:
             body = encode("i", [index])
             for which, method in enumerate((ROW, COLUMN)):
                 place = (corner, which)
-                self._asking.ask(self._element, method, lambda _, n, p=place: self._numbered(p, n), "i", body)
+                self._asking.ask(self._element, method, partial(self._numbered, place), "i", body)
 
-    def _numbered(self, place: tuple[int, int], number: Any) -> None:
+    def _numbered(self, place: tuple[int, int], _: Element, number: Any) -> None:
         if isinstance(number, int) and number >= 0:
             self._numbers[place] = number
         self._left -= 1
@@ -100,9 +103,9 @@ class Stretch:
         self._found = [None] * len(bodies)
         self._left = len(bodies)
         for place, body in enumerate(bodies):
-            self._asking.ask(self._element, method, lambda _, key, p=place: self._got(p, key), signature, body)
+            self._asking.ask(self._element, method, partial(self._got, place), signature, body)
 
-    def _got(self, place: int, key: Any) -> None:
+    def _got(self, place: int, _: Element, key: Any) -> None:
         if is_key(key):
             self._found[place] = key
         self._left -= 1

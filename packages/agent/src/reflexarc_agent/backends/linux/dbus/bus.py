@@ -11,12 +11,12 @@ from reflexarc_agent.backends.linux.dbus.encoding import encode
 from reflexarc_agent.backends.linux.dbus.errors import BusConnectError, CallError, DBusError, NoReplyError
 from reflexarc_agent.backends.linux.dbus.message import (
     CALL,
+    DESTINATION,
     ERROR,
     ERROR_NAME,
     NO_REPLY_EXPECTED,
     REPLY_SERIAL,
     SENDER,
-    DESTINATION,
     SIGNAL,
     Message,
     encode_call,

@@ -80,7 +80,9 @@ def encode_call(
     return b"".join((head, fields, last, bytes(-size % 8), body))
 
 
-def encode_message(kind: int, serial: int, fields: dict[int, Any], signature: str = "", values: Any = ()) -> bytes:
+def encode_message(
+    kind: int, serial: int, fields: dict[int, Any], signature: str = "", values: Any = ()
+) -> bytes:
     """The bytes of any message; `fields` by their code, the signature's own left out."""
     body = encode(signature, values)
     if signature:
