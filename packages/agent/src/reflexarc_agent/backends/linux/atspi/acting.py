@@ -108,14 +108,18 @@ class Actor:
         element.name = str(name)[:4000]
 
     async def _ask(self, element: Element, method: str, signature: str = "", *values: Any) -> Any:
-        answer = await self._desktop.bus.call(
-            call_of(*element.key, names.PREFIX + method, signature, *values), REPLY
-        )
-        return answer[0] if answer else None
+        return await self._call(call_of(*element.key, names.PREFIX + method, signature, *values))
+
+    async def _call(self, call: Call) -> Any:
+        """The first value of the answer; raises CallError, or NoReplyError."""
+        app = self._desktop.of((call.destination, call.path))
+        if app is None:
+            raise CallError("org.freedesktop.DBus.Error.ServiceUnknown", "the application has ended")
+        return await app.ask(call, REPLY)
 
     async def _property(self, element: Element, interface: str, name: str) -> Any:
         call = call_of(*element.key, names.PROPERTIES + ".Get", "ss", interface, name)
-        return (await self._desktop.bus.call(call, REPLY))[0]
+        return await self._call(call)
 
     # -- named actions
 
@@ -138,53 +142,36 @@ class Actor:
         if not element.interfaces & names.HAS_ACTION:
             return []
         try:
-            answer = await self._desktop.bus.call(Call(*element.key, *GET_ACTIONS), REPLY)
+            listed = await self._call(Call(*element.key, *GET_ACTIONS))
         except DBusError:
             return []
-        listed = answer[0] if answer and isinstance(answer[0], list) else []
-        return [str(item[0]) for item in listed[:32]]
+        return [str(item[0]) for item in listed[:32]] if isinstance(listed, list) else []
 
     async def _do(self, app: Application, element: Element, index: int) -> Delivery:
-        """DoAction, judged by its reply or by the window that it opens."""
+        """DoAction, judged by its reply, or by the window that it opens.
+
+        GTK 3 answers first and acts then; what is asked behind it on the same line is answered when it has acted.
+        """
         windows = app.window_events
-        replied: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        call = Call(*element.key, names.ACTION, "DoAction", "i", encode("i", [index]))
-        ticket = self._desktop.bus.post(
-            call, lambda result: None if replied.done() else replied.set_result(result)
-        )
+        line = await app.line()
+        owner = element.key[0] if line is app.bus else ""
+        replies: list[Result] = []
+        action = Call(owner, element.key[1], names.ACTION, "DoAction", "i", encode("i", [index]))
+        behind = Call(owner, names.ROOT_PATH, names.ACCESSIBLE, "GetRole")
+        for call in (action, behind):
+            line.post(call, lambda result: self._reply(replies, result))
+        deadline = asyncio.get_running_loop().time() + REPLY
+        while len(replies) < 2 and app.window_events == windows:
+            if not await self._desktop.change(self._desktop.changes, deadline):
+                break
+        if app.window_events > windows:
+            await self._desktop.change(self._desktop.changes, asyncio.get_running_loop().time() + GRACE)
+        return _judged(replies, app.window_events > windows)
 
-        def settled() -> bool:
-            return replied.done() or app.window_events > windows
-
-        await self._until(settled, REPLY, replied)
-        if not replied.done() and app.window_events > windows:
-            await asyncio.wait([replied], timeout=GRACE)
-        if not replied.done():
-            self._desktop.bus.cancel(ticket)
-            return Delivery(DELIVERED if app.window_events > windows else UNKNOWN)
-        result = replied.result()
-        if isinstance(result, CallError):
-            return Delivery(NOT_DELIVERED)
-        if isinstance(result, DBusError):
-            return Delivery(UNKNOWN)
-        return Delivery(DELIVERED if result and result[0] else NOT_DELIVERED)
-
-    async def _until(
-        self, holds: Callable[[], bool], seconds: float, also: Optional[asyncio.Future[Any]] = None
-    ) -> bool:
-        """Wait for a condition that events (or one future) bring about."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        while not holds():
-            left = deadline - loop.time()
-            if left <= 0:
-                return False
-            self._desktop.changed.clear()
-            changed: asyncio.Future[Any] = asyncio.ensure_future(self._desktop.changed.wait())
-            waited = {changed, also} if also else {changed}
-            await asyncio.wait(waited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            changed.cancel()
-        return True
+    def _reply(self, replies: list[Result], result: Result) -> None:
+        """Note a reply, and let who waits look at it."""
+        replies.append(result)
+        self._desktop.tell_change()
 
     async def _verify(self, holds: Callable[[], Awaitable[bool]], seconds: float = EFFECT) -> bool:
         """Read again at each event, and every 50 ms, until it holds."""
@@ -193,11 +180,7 @@ class Actor:
         while not await holds():
             if loop.time() >= deadline:
                 return False
-            self._desktop.changed.clear()
-            try:
-                await asyncio.wait_for(self._desktop.changed.wait(), 0.05)
-            except asyncio.TimeoutError:
-                continue
+            await self._desktop.change(self._desktop.changes, loop.time() + 0.05)
         return True
 
     # -- focus
@@ -257,7 +240,7 @@ class Actor:
             *element.key, names.PROPERTIES + ".Set", "ssv", names.VALUE, "CurrentValue", Variant("d", wanted)
         )
         try:
-            await self._desktop.bus.call(call, REPLY)
+            await self._call(call)
         except CallError:
             return Delivery(NOT_DELIVERED)
         except NoReplyError:
@@ -323,14 +306,26 @@ class Actor:
     async def frame(self, app: Application, element: Element) -> Optional[Frame]:
         """Where an element is now, on the screen; None where it isn't."""
         try:
-            answer = await self._desktop.bus.call(Call(*element.key, *EXTENTS, "u", names.SCREEN_BODY), REPLY)
+            answer = await self._call(Call(*element.key, *EXTENTS, "u", names.SCREEN_BODY))
         except DBusError:
             return None
-        if not (isinstance(answer[0], tuple) and answer[0][2] > 0 and answer[0][3] > 0):
+        if not (isinstance(answer, tuple) and len(answer) == 4 and answer[2] > 0 and answer[3] > 0):
             return None
-        frame = Frame(*answer[0])
+        frame = Frame(*answer)
         window = next((above for above in element.ancestors() if above.parent is app.root), None)
         if app.gtk4 and self._devices:
             origin = self._devices.origin(app.pid, window.name if window else "")
             return frame._replace(x=frame.x + origin[0], y=frame.y + origin[1]) if origin else None
         return frame
+
+
+def _judged(replies: list[Result], window: bool) -> Delivery:
+    """What an action's reply, or the window that came instead of one, says."""
+    if not replies:
+        return Delivery(DELIVERED if window else UNKNOWN)
+    result = replies[0]
+    if isinstance(result, CallError):
+        return Delivery(NOT_DELIVERED)
+    if isinstance(result, DBusError):
+        return Delivery(UNKNOWN)
+    return Delivery(DELIVERED if result and result[0] else NOT_DELIVERED)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 from reflexarc_agent.backends.linux.atspi.batch import Batch
 from reflexarc_agent.backends.linux.atspi.element import SHOWING, VISIBLE, Element, Key
 from reflexarc_agent.backends.linux.atspi.names import ROOT_PATH
 from reflexarc_agent.backends.linux.dbus.bus import Bus, Call, Result
+from reflexarc_agent.backends.linux.dbus.errors import BusConnectError
+
+LINES = 8
 
 
 @dataclass(eq=False)
 class Application:
-    """An application on the accessibility bus; `peer` is a straight connection, where it offers one."""
+    """An application on the accessibility bus; `peer` is a straight connection, where it offers one at `address`.
+
+    Acting has connections of its own: one that is inside of an action (a modal dialog) answers nothing else.
+    """
 
     owner: str
     bus: Bus
@@ -21,15 +27,18 @@ class Application:
     pid: int = 0
     toolkit: str = ""
     version: str = ""
+    address: str = ""
     peer: Optional[Bus] = None
 
     def __post_init__(self) -> None:
+        self.lines: list[Bus] = []
         self.root = Element((self.owner, ROOT_PATH))
         self.elements: dict[Key, Element] = {}
         self.read_at: Optional[float] = None
         self.capped: Optional[str] = None
         self.stale: set[Key] = set()
         self.stale_children: set[Key] = set()
+        self.doubtful: set[Key] = set()
         self.stale_frames = False
         self.events = 0
         self.window_events = 0
@@ -56,12 +65,42 @@ class Application:
         else:
             batch.post(self.bus, call, tell)
 
+    async def ask(self, call: Call, timeout: float) -> Any:
+        """The first value of the answer to a reading call, None where it has none; raises as `Bus.call` does."""
+        if self.peer and not self.peer.closed and call.destination == self.owner:
+            answer = await self.peer.call(call._replace(destination=""), timeout)
+        else:
+            answer = await self.bus.call(call, timeout)
+        return answer[0] if answer else None
+
+    async def line(self) -> Bus:
+        """A connection to act through, on which no action is under way."""
+        self.lines = [line for line in self.lines if not line.closed]
+        for line in self.lines:
+            if not line.busy:
+                return line
+        if not self.address or len(self.lines) >= LINES:
+            return self.bus
+        try:
+            line = await Bus.connect(self.address, peer=True)
+        except BusConnectError:
+            return self.bus
+        self.lines.append(line)
+        return line
+
+    def close(self) -> None:
+        """End the straight connections."""
+        for bus in (self.peer, *self.lines):
+            if bus:
+                bus.close()
+
     def plant(self) -> Element:
         """Begin the mirror anew, with its root alone."""
         self.root = Element(self.root.key)
         self.elements = {self.root.key: self.root}
         self.stale.clear()
         self.stale_children.clear()
+        self.doubtful.clear()
         self.stale_frames = False
         self.capped = None
         return self.root
@@ -76,6 +115,7 @@ class Application:
             self.elements.pop(gone.key, None)
             self.stale.discard(gone.key)
             self.stale_children.discard(gone.key)
+            self.doubtful.discard(gone.key)
         if element.parent and element in element.parent.children:
             element.parent.children.remove(element)
         element.parent = None

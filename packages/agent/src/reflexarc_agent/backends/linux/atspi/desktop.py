@@ -34,7 +34,8 @@ class Desktop:
     def __init__(self, bus: Bus, bounds: Optional[Bounds] = None) -> None:
         self.bus = bus
         self.bounds = bounds or Bounds()
-        self.changed = asyncio.Event()
+        self.changes = 0
+        self._waiting: set[asyncio.Future[None]] = set()
         self._apps: dict[str, Application] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         bus.on_signal = self._signalled
@@ -53,8 +54,7 @@ class Desktop:
     def close(self) -> None:
         """Leave the bus."""
         for app in self._apps.values():
-            if app.peer:
-                app.peer.close()
+            app.close()
         self.bus.close()
 
     async def _listen(self) -> None:
@@ -67,6 +67,29 @@ class Desktop:
             register = f"{names.REGISTRY}.RegisterEvent"
             await self.bus.call(call_of(names.REGISTRY, names.REGISTRY_PATH, register, "s", event), 5.0)
 
+    def tell_change(self) -> None:
+        """Wake who waits for a change."""
+        self.changes += 1
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiting.clear()
+
+    async def change(self, seen: int, deadline: float) -> bool:
+        """Wait until `changes` isn't `seen` any more; False when the deadline (of the loop's clock) passed before."""
+        loop = asyncio.get_running_loop()
+        if self.changes != seen:
+            return True
+        waiter = loop.create_future()
+        self._waiting.add(waiter)
+        try:
+            await asyncio.wait_for(waiter, max(0.0, deadline - loop.time()))
+        except asyncio.TimeoutError:
+            return False
+        finally:
+            self._waiting.discard(waiter)
+        return True
+
     def _signalled(self, message: Message) -> None:
         sender = message.text(SENDER)
         if sender == DAEMON:
@@ -75,7 +98,7 @@ class Desktop:
         app = self._apps.get(sender)
         if app and message.text(INTERFACE) in events.INTERFACES:
             events.apply(app, message)
-        self.changed.set()
+        self.tell_change()
 
     def _left(self, message: Message) -> None:
         """Forget an application whose connection has ended."""
@@ -86,9 +109,9 @@ class Desktop:
         if len(values) == 3 and values[0] == values[1] and not values[2]:
             app = self._apps.pop(str(values[0]), None)
             self._locks.pop(str(values[0]), None)
-            if app and app.peer:
-                app.peer.close()
-            self.changed.set()
+            if app:
+                app.close()
+            self.tell_change()
 
     # -- applications
 
@@ -124,7 +147,7 @@ class Desktop:
             "name": Call(*root, names.PROPERTIES, "Get", "ss", names.NAME_BODY),
             "toolkit": call_of(*root, names.PROPERTIES + ".Get", "ss", names.APPLICATION, "ToolkitName"),
             "version": call_of(*root, names.PROPERTIES + ".Get", "ss", names.APPLICATION, "Version"),
-            "peer": call_of(*root, names.APPLICATION + ".GetApplicationBusAddress"),
+            "address": call_of(*root, names.APPLICATION + ".GetApplicationBusAddress"),
             "pid": call_of(
                 DAEMON, "/org/freedesktop/DBus", f"{DAEMON}.GetConnectionUnixProcessID", "s", app.owner
             ),
@@ -135,9 +158,10 @@ class Desktop:
         app.name, app.toolkit, app.version = (
             str(said[field])[:200] if said[field] else "" for field in ("name", "toolkit", "version")
         )
-        if said["peer"] and isinstance(said["peer"], str):
+        if said["address"] and isinstance(said["address"], str):
             try:
-                app.peer = await asyncio.wait_for(Bus.connect(said["peer"], peer=True), ANSWER)
+                app.peer = await asyncio.wait_for(Bus.connect(said["address"], peer=True), ANSWER)
+                app.address = said["address"]
             except (BusConnectError, asyncio.TimeoutError):
                 app.peer = None
 
@@ -179,7 +203,7 @@ class Desktop:
             now = asyncio.get_running_loop().time()
             if app.read_at is None or now - app.read_at > MIRROR_AGE or not await self._caught_up(app):
                 await self._whole(app, seconds)
-            elif app.stale or app.stale_children:
+            elif app.stale or app.stale_children or app.doubtful:
                 await self._parts(app, seconds)
 
     async def placed(self, app: Application, seconds: float = 5.0) -> None:
@@ -200,11 +224,12 @@ class Desktop:
         app.read_at = None if reading.timed_out else asyncio.get_running_loop().time()
 
     async def _parts(self, app: Application, seconds: float) -> None:
-        stale, grown = (_known(app, found) for found in (app.stale, app.stale_children))
-        app.stale.clear()
-        app.stale_children.clear()
+        doubtful = app.doubtful - app.stale_children
+        stale, grown, unsure = (_known(app, found) for found in (app.stale, app.stale_children, doubtful))
+        for done in (app.stale, app.stale_children, app.doubtful):
+            done.clear()
         reading = Reading(app, self.bounds)
-        await reading.parts(stale, grown, seconds)
+        await reading.parts(stale, grown, seconds, unsure)
         if reading.timed_out:
             app.capped, app.read_at = "time", None
 

@@ -41,6 +41,7 @@ def apply(app: Application, message: Message) -> None:
 def _object(app: Application, member: str, key: Key, values: tuple[Any, ...]) -> None:
     if member in ("BoundsChanged", "VisibleDataChanged"):
         app.stale_frames = True
+        app.doubtful.add(key)
     elif member == "ChildrenChanged":
         app.stale_children.add(key)
         app.stale_frames = True

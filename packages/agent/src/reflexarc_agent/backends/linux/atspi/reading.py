@@ -44,12 +44,23 @@ class Reading(Asking):
             self.explore(root)
         await self.finish(seconds)
 
-    async def parts(self, described: Iterable[Element], regrown: Iterable[Element], seconds: float) -> None:
-        """Read again what is said of some elements, and the children of others."""
+    async def parts(
+        self,
+        described: Iterable[Element],
+        regrown: Iterable[Element],
+        seconds: float,
+        doubtful: Iterable[Element] = (),
+    ) -> None:
+        """Read again what is said of some elements, the children of others, and of some only if their number changed.
+
+        GTK 3 doesn't tell of children that are packed into a box, but of the box having grown.
+        """
         for element in described:
             self.describe(element)
         for element in regrown:
             self.ask(element, GET_PROPERTY, self._counted, "ss", names.COUNT_BODY)
+        for element in doubtful:
+            self.ask(element, GET_PROPERTY, self._counted_again, "ss", names.COUNT_BODY)
         await self.finish(seconds)
 
     async def places(self, elements: Iterable[Element], seconds: float) -> None:
@@ -134,6 +145,10 @@ class Reading(Asking):
         element.child_count = value if isinstance(value, int) else 0
         if element.child_count or element.children:
             self._ask_children(element)
+
+    def _counted_again(self, element: Element, value: Any) -> None:
+        if value != len(element.children) and not element.capped:
+            self._counted(element, value)
 
     def _ask_children(self, element: Element) -> None:
         """Ask for the children; of a list too long to read, for those in sight."""

@@ -95,7 +95,7 @@ class Session:
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout
         while True:
-            self._desktop.changed.clear()
+            seen = self._desktop.changes
             for app in await self._targets(target):
                 found = await self._first(app, selector, max(0.1, min(5.0, end - loop.time())))
                 if found and not gone:
@@ -109,10 +109,7 @@ class Session:
             left = end - loop.time()
             if left <= 0:
                 raise TimedOutError(f"{selector} was not {'gone' if gone else 'there'} within {timeout:g} s")
-            try:
-                await asyncio.wait_for(self._desktop.changed.wait(), min(POLL, left))
-            except asyncio.TimeoutError:
-                continue
+            await self._desktop.change(seen, loop.time() + min(POLL, left))
 
     async def element_at(self, x: float, y: float, target: Target = "frontmost") -> dict[str, Any]:
         """The smallest element at a point of the screen; the node is None where nothing is."""

@@ -89,6 +89,11 @@ class Bus(asyncio.Protocol):
             raise BusConnectError(f"the bus at {address[:200]} can't be reached: {reason}") from error
         return bus
 
+    @property
+    def busy(self) -> bool:
+        """Whether a call is awaiting its reply."""
+        return bool(self._pending)
+
     async def call(self, call: Call, timeout: float) -> tuple[Any, ...]:
         """Call, and wait for the reply; raises CallError, or NoReplyError when `timeout` seconds passed."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()

@@ -29,7 +29,7 @@ class X11:
 
     def close(self) -> None:
         """Let go of keys and buttons, and leave the display."""
-        self.keyboard.release()
+        self.keyboard.close()
         self.pointer.release()
         self.capture.close()
         self.display.close()

@@ -1,4 +1,4 @@
-"""Keys and text through XTEST; characters that no key has are put on unused keys first.
+"""Keys and text through XTEST; characters that no key has are put on spare keys first.
 
 A key is given another character only when the clients have had time to read the last one typed with it.
 Source: X protocol, "Keyboards", KEYSYM encoding; XTEST, "XTestFakeKeyEvent".
@@ -18,6 +18,9 @@ from reflexarc_agent.backends.linux.x11.libraries import library, xlib
 UNICODE = 0x1000000
 SETTLE = 0.4
 """Seconds after which a client has read a key that was typed."""
+
+MEDIA = 0x1008FF
+"""The upper bits of the keysyms of multimedia keys, which are borrowed once the unused keys are all taken."""
 
 LOCK = 2
 CHARACTERS = 100_000
@@ -48,6 +51,14 @@ class Keyboard:
         self._pool: OrderedDict[int, tuple[int, float]] = OrderedDict()
         self._down: list[int] = []
         self._read_mapping()
+
+    def close(self) -> None:
+        """Let go of what is held down, and give the borrowed keys back."""
+        self.release()
+        if self._pool:
+            self._rows.update(self._lent)
+            self._pool.clear()
+            self._write_mapping()
 
     # -- keys
 
@@ -169,8 +180,13 @@ class Keyboard:
         self._rows = {low.value + at: row for at, row in enumerate(rows)}
         self._plain: dict[int, int] = {}
         self._typed: dict[int, tuple[int, bool]] = {}
-        self._spare = [code for code, row in self._rows.items() if not any(row)]
+        unused = {code: list(row) for code, row in self._rows.items() if not any(row)}
+        media = {code: list(row) for code, row in self._rows.items() if row[0] >> 8 == MEDIA}
+        self._lent = {**unused, **media}
+        self._spare = list(self._lent)
         for code, row in self._rows.items():
+            if code in media:
+                continue
             for level, sym in enumerate(row[:2]):
                 self._plain.setdefault(sym, code)
                 if sym and (level == 0 or row[0] != sym):
@@ -201,7 +217,7 @@ class Keyboard:
         return {sym: self._pool[sym][0] for sym in syms}
 
     def _write_mapping(self) -> None:
-        first, last = self._spare[0], self._spare[-1]
+        first, last = min(self._spare), max(self._spare)
         width = self._width
         flat = [sym for code in range(first, last + 1) for sym in (self._rows[code] + [0] * width)[:width]]
         table = (ctypes.c_ulong * len(flat))(*flat)
