@@ -31,7 +31,9 @@ class Accessibility:
         """Connect; raises UnavailableError where there is no accessibility bus."""
         self._thread.start()
         try:
-            self._desktop = self.run(Desktop.open(self._environ))
+            self._desktop = self.run(
+                Desktop.open(self._environ, self._devices.origin if self._devices else None)
+            )
         except BaseException:
             self.close()
             raise

@@ -61,7 +61,9 @@ class Input(Protocol):
 
     def type(self, text: str) -> None: ...
 
-    def origin(self, pid: int, title: str) -> Optional[tuple[int, int]]: ...
+    def origin(self, pid: int, title: str) -> Optional[tuple[int, int]]:
+        """Where a process's window of this title begins on the screen."""
+        ...
 
 
 class Actor:
@@ -287,7 +289,7 @@ class Actor:
         try:
             if element.role == "password-text":
                 return bool(await self._property(element, names.TEXT, "CharacterCount") == len(text))
-            return bool(await self._ask(element, "Text.GetText", "ii", 0, -1) == text)
+            return bool(await self._ask(element, "Text.GetText", "ii", 0, len(text) + 1) == text)
         except DBusError:
             return False
 
@@ -309,14 +311,7 @@ class Actor:
             answer = await self._call(Call(*element.key, *EXTENTS, "u", names.SCREEN_BODY))
         except DBusError:
             return None
-        if not (isinstance(answer, tuple) and len(answer) == 4 and answer[2] > 0 and answer[3] > 0):
-            return None
-        frame = Frame(*answer)
-        window = next((above for above in element.ancestors() if above.parent is app.root), None)
-        if app.gtk4 and self._devices:
-            origin = self._devices.origin(app.pid, window.name if window else "")
-            return frame._replace(x=frame.x + origin[0], y=frame.y + origin[1]) if origin else None
-        return frame
+        return app.frame(answer)
 
 
 def _judged(replies: list[Result], window: bool) -> Delivery:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
 from reflexarc_agent.backends.linux.atspi.batch import Batch
-from reflexarc_agent.backends.linux.atspi.element import SHOWING, VISIBLE, Element, Key
+from reflexarc_agent.backends.linux.atspi.element import SHOWING, VISIBLE, Element, Frame, Key
 from reflexarc_agent.backends.linux.atspi.names import ROOT_PATH
 from reflexarc_agent.backends.linux.dbus.bus import Bus, Call, Result
 from reflexarc_agent.backends.linux.dbus.errors import BusConnectError
@@ -39,9 +39,11 @@ class Application:
         self.stale: set[Key] = set()
         self.stale_children: set[Key] = set()
         self.doubtful: set[Key] = set()
+        self.strangers: set[Key] = set()
         self.stale_frames = False
         self.events = 0
         self.window_events = 0
+        self.origin: Optional[tuple[int, int]] = None
         self.window_frames: list[object] = []
 
     @property
@@ -53,6 +55,13 @@ class Application:
     def browser(self) -> bool:
         """Browsers take text by keystrokes only, whatever they answer."""
         return self.toolkit in ("Chromium", "Gecko", "WebKitGTK", "WebKitGtk")
+
+    def frame(self, value: object) -> Optional[Frame]:
+        """The frame that GetExtents told; None where the element has no size."""
+        if not (isinstance(value, tuple) and len(value) == 4 and value[2] > 0 and value[3] > 0):
+            return None
+        x, y = self.origin or (0, 0)
+        return Frame(value[0] + x, value[1] + y, value[2], value[3])
 
     def shows(self, element: Element) -> bool:
         """Whether the element says that it is on the screen."""
@@ -101,6 +110,7 @@ class Application:
         self.stale.clear()
         self.stale_children.clear()
         self.doubtful.clear()
+        self.strangers.clear()
         self.stale_frames = False
         self.capped = None
         return self.root
@@ -108,6 +118,11 @@ class Application:
     def unplaced(self) -> list[Element]:
         """The elements that show, and whose place isn't known."""
         return [element for element in self.elements.values() if not element.placed and self.shows(element)]
+
+    @property
+    def behind(self) -> bool:
+        """Whether events have told of something that isn't read yet."""
+        return bool(self.stale or self.stale_children or self.doubtful or self.strangers)
 
     def drop(self, element: Element) -> None:
         """Take an element and what is below it out of the mirror."""

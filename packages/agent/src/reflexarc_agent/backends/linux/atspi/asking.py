@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 from reflexarc_agent.backends.linux.atspi.application import Application
 from reflexarc_agent.backends.linux.atspi.batch import Batch
-from reflexarc_agent.backends.linux.atspi.element import Element, Frame, Key
+from reflexarc_agent.backends.linux.atspi.element import Element, Key
 from reflexarc_agent.backends.linux.atspi.names import (
     ACCESSIBLE,
     ACTION,
@@ -96,9 +96,7 @@ class Asking:
         self.ask(element, EXTENTS, self._framed, "u", SCREEN_BODY)
 
     def _framed(self, element: Element, value: Any) -> None:
-        element.frame = None
-        if isinstance(value, tuple) and len(value) == 4 and value[2] > 0 and value[3] > 0:
-            element.frame = Frame(*value)
+        element.frame = self.app.frame(value)
 
     @staticmethod
     def _offering(element: Element, value: Any) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Iterable, Mapping, Optional
+from typing import Any, Callable, Iterable, Mapping, Optional
 
 from reflexarc_agent.backends.linux.atspi import events, names
 from reflexarc_agent.backends.linux.atspi.application import Application
-from reflexarc_agent.backends.linux.atspi.asking import EXTENTS, Asking, Bounds, keys
+from reflexarc_agent.backends.linux.atspi.asking import EXTENTS, Asking, Bounds, is_key, keys
 from reflexarc_agent.backends.linux.atspi.element import Element, Key
 from reflexarc_agent.backends.linux.atspi.errors import UnavailableError
 from reflexarc_agent.backends.linux.atspi.reading import Reading
@@ -24,6 +24,9 @@ ANSWER = 1.0
 MIRROR_AGE = 30.0
 """Seconds after which a mirror is read anew, for toolkits that keep a change to themselves."""
 
+Origin = Callable[[int, str], "Optional[tuple[int, int]]"]
+"""Tells where a process's window of a title begins on the screen."""
+
 APPLICATIONS = 200
 ACTIVE = names.STATE["active"]
 
@@ -31,8 +34,9 @@ ACTIVE = names.STATE["active"]
 class Desktop:
     """All applications of one desktop session; used on one event loop only."""
 
-    def __init__(self, bus: Bus, bounds: Optional[Bounds] = None) -> None:
+    def __init__(self, bus: Bus, bounds: Optional[Bounds] = None, origin: Optional[Origin] = None) -> None:
         self.bus = bus
+        self._origin = origin
         self.bounds = bounds or Bounds()
         self.changes = 0
         self._waiting: set[asyncio.Future[None]] = set()
@@ -41,11 +45,11 @@ class Desktop:
         bus.on_signal = self._signalled
 
     @classmethod
-    async def open(cls, environ: Mapping[str, str]) -> Desktop:
+    async def open(cls, environ: Mapping[str, str], origin: Optional[Origin] = None) -> Desktop:
         """Wake the toolkits and listen to their events; raises UnavailableError where there is no session."""
         try:
             address = environ.get("AT_SPI_BUS_ADDRESS") or await _woken_address(environ)
-            desktop = cls(await Bus.connect(address))
+            desktop = cls(await Bus.connect(address), origin=origin)
             await desktop._listen()
         except DBusError as error:
             raise UnavailableError(f"no accessibility bus: {error}; is at-spi2-core installed?") from error
@@ -203,7 +207,7 @@ class Desktop:
             now = asyncio.get_running_loop().time()
             if app.read_at is None or now - app.read_at > MIRROR_AGE or not await self._caught_up(app):
                 await self._whole(app, seconds)
-            elif app.stale or app.stale_children or app.doubtful:
+            elif app.behind:
                 await self._parts(app, seconds)
 
     async def placed(self, app: Application, seconds: float = 5.0) -> None:
@@ -218,12 +222,56 @@ class Desktop:
             app.capped = app.capped or reading.capped
 
     async def _whole(self, app: Application, seconds: float) -> None:
+        await self._locate(app)
         reading = Reading(app, self.bounds)
         await reading.whole(seconds)
         app.capped = reading.capped
-        app.read_at = None if reading.timed_out else asyncio.get_running_loop().time()
+        whole = not reading.timed_out and await self._awake(app)
+        app.read_at = asyncio.get_running_loop().time() if whole else None
+
+    async def _awake(self, app: Application) -> bool:
+        """Whether an application tells all it has; Chromium does only once its windows' attributes were asked for."""
+        asleep = [window for window in app.root.children if app.shows(window) and not window.children]
+        if app.toolkit != "Chromium" or not asleep:
+            return True
+        asking = Asking(app, self.bounds)
+        for window in asleep:
+            for member in ("GetAttributes", "GetRelationSet"):
+                asking.ask(window, (names.ACCESSIBLE, member), lambda _, value: None)
+        await asking.finish(ANSWER)
+        return False
+
+    async def _locate(self, app: Application) -> None:
+        """Learn where GTK 4's windows begin on the screen: it counts from there."""
+        if app.gtk4 and self._origin:
+            titles = {window.name for window in app.root.children}
+            loop = asyncio.get_running_loop()
+            origins = [
+                await loop.run_in_executor(None, self._origin, app.pid, title) for title in titles or {""}
+            ]
+            known = [origin for origin in origins if origin]
+            app.stale_frames |= app.origin not in (None, *known[:1])
+            app.origin = known[0] if known else None
+
+    async def _place_strangers(self, app: Application) -> None:
+        """Find the nearest ancestor in the mirror of each object that isn't there: its children are to be read."""
+        for key in list(app.strangers):
+            for _ in range(32):
+                call = call_of(*key, names.PROPERTIES + ".Get", "ss", names.ACCESSIBLE, "Parent")
+                try:
+                    above = await app.ask(call, ANSWER)
+                except DBusError:
+                    break
+                if not is_key(above) or above == app.root.key:
+                    break
+                if above in app.elements:
+                    app.stale_children.add(above)
+                    break
+                key = above
+        app.strangers.clear()
 
     async def _parts(self, app: Application, seconds: float) -> None:
+        await self._place_strangers(app)
         doubtful = app.doubtful - app.stale_children
         stale, grown, unsure = (_known(app, found) for found in (app.stale, app.stale_children, doubtful))
         for done in (app.stale, app.stale_children, app.doubtful):
@@ -235,6 +283,7 @@ class Desktop:
 
     async def _caught_up(self, app: Application) -> bool:
         """Ask the windows where they are, by the way events come: those sent before are in the mirror then."""
+        await self._locate(app)
         asking = Asking(app, self.bounds)
         before = [(window, window.frame) for window in app.root.children[:64]]
         answered: list[Any] = []

@@ -17,6 +17,9 @@ from reflexarc_agent.backends.linux.dbus.message import INTERFACE, MEMBER, PATH,
 
 OBJECT, WINDOW, CACHE = PREFIX + "Event.Object", PREFIX + "Event.Window", PREFIX + "Cache"
 INTERFACES = (OBJECT, WINDOW, CACHE)
+STRANGERS = 20
+"""Objects that aren't in the mirror and sent events: Chromium tells of a new page in no other way."""
+
 APPEARANCE = STATE["showing"] | STATE["visible"]
 
 
@@ -39,6 +42,8 @@ def apply(app: Application, message: Message) -> None:
 
 
 def _object(app: Application, member: str, key: Key, values: tuple[Any, ...]) -> None:
+    if key not in app.elements and len(app.strangers) < STRANGERS:
+        app.strangers.add(key)
     if member in ("BoundsChanged", "VisibleDataChanged"):
         app.stale_frames = True
         app.doubtful.add(key)

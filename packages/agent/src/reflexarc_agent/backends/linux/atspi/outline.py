@@ -134,7 +134,10 @@ def _interactive(element: Element) -> bool:
 
 def _worth(element: Element, above: str) -> bool:
     if element.role in CONTAINERS:
-        return bool(element.name) and element.name != above
+        repeated = any(
+            child.name == element.name for below in element.children for child in (below, *below.children)
+        )
+        return bool(element.name) and element.name != above and not repeated
     if element.role in ("label", "static", "caption", "heading"):
         return bool(element.name) and element.name != above
     return True
