@@ -12,7 +12,7 @@ from typing import Any, Awaitable, Callable, Optional, Protocol, Union
 
 from reflexarc_agent.backends.linux.atspi import names
 from reflexarc_agent.backends.linux.atspi.application import Application
-from reflexarc_agent.backends.linux.atspi.asking import EXTENTS, GET_ACTIONS
+from reflexarc_agent.backends.linux.atspi.asking import ACTIONS, EXTENTS, GET_ACTIONS
 from reflexarc_agent.backends.linux.atspi.desktop import Desktop
 from reflexarc_agent.backends.linux.atspi.element import FOCUSED, Element, Frame
 from reflexarc_agent.backends.linux.atspi.errors import StaleRefError, TimedOutError, UnsupportedError
@@ -141,13 +141,19 @@ class Actor:
         return await self._do(app, element, index)
 
     async def offered(self, element: Element) -> list[str]:
+        """The toolkit's own names of an element's actions; GetActions tells their translations only."""
         if not element.interfaces & names.HAS_ACTION:
             return []
         try:
             listed = await self._call(Call(*element.key, *GET_ACTIONS))
         except DBusError:
             return []
-        return [str(item[0]) for item in listed[:32]] if isinstance(listed, list) else []
+        count = min(len(listed), ACTIONS) if isinstance(listed, list) else 0
+        own = await asyncio.gather(
+            *(self._ask(element, "Action.GetName", "i", index) for index in range(count)),
+            return_exceptions=True,
+        )
+        return [name if isinstance(name, str) else str(told[0]) for name, told in zip(own, listed)]
 
     async def _do(self, app: Application, element: Element, index: int) -> Delivery:
         """DoAction, judged by its reply, or by the window that it opens.

@@ -26,13 +26,14 @@ from reflexarc_agent.backends.linux.atspi.names import (
     TEXT_BODY,
     VALUE_BODY,
 )
-from reflexarc_agent.backends.linux.atspi.roles import NUMBERS, TEXTS
+from reflexarc_agent.backends.linux.atspi.roles import INTERACTIVE, NUMBERS, TEXTS
 from reflexarc_agent.backends.linux.dbus.bus import Call, Result
+from reflexarc_agent.backends.linux.dbus.encoding import encode
 
 Tell = Callable[[Element, Any], None]
 """Gets an element and the first value of the answer, None where that is an error."""
 
-ACTIONS = 32
+ACTIONS, UNNAMED = 32, 4
 EDITABLE = STATE["editable"]
 
 
@@ -98,10 +99,19 @@ class Asking:
     def _framed(self, element: Element, value: Any) -> None:
         element.frame = self.app.frame(value)
 
-    @staticmethod
-    def _offering(element: Element, value: Any) -> None:
+    def _offering(self, element: Element, value: Any) -> None:
+        """Note the actions; Chromium leaves their names out, and is asked for those of what can be acted on."""
         listed = value[:ACTIONS] if isinstance(value, list) else []
-        element.actions = tuple(item[0][:100] for item in listed if isinstance(item, tuple) and item)
+        told = [str(item[0])[:100] if isinstance(item, tuple) and item else "" for item in listed]
+        element.actions = tuple(name for name in told if name)
+        if told and not element.actions and element.role in INTERACTIVE:
+            for index in range(min(len(told), UNNAMED)):
+                self.ask(element, GET_NAME, self._naming, "i", encode("i", [index]))
+
+    @staticmethod
+    def _naming(element: Element, value: Any) -> None:
+        if isinstance(value, str) and value:
+            element.actions = (*element.actions, value[:100])
 
     @staticmethod
     def _reading(element: Element, value: Any) -> None:
@@ -114,6 +124,7 @@ class Asking:
 
 EXTENTS = (COMPONENT, "GetExtents")
 GET_ACTIONS = (ACTION, "GetActions")
+GET_NAME = (ACTION, "GetName")
 GET_TEXT = (TEXT, "GetText")
 GET_PROPERTY = (PROPERTIES, "Get")
 GET_CHILDREN = (ACCESSIBLE, "GetChildren")

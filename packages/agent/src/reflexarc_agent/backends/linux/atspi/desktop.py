@@ -230,14 +230,15 @@ class Desktop:
         app.read_at = asyncio.get_running_loop().time() if whole else None
 
     async def _awake(self, app: Application) -> bool:
-        """Whether an application tells all it has; Chromium does only once its windows' attributes were asked for."""
-        asleep = [window for window in app.root.children if app.shows(window) and not window.children]
-        if app.toolkit != "Chromium" or not asleep:
+        """Whether an application tells all it has; Chromium tells of its pages only once attributes were asked for."""
+        if app.toolkit != "Chromium" or any(
+            element.role == "document-web" for element in app.elements.values()
+        ):
             return True
         asking = Asking(app, self.bounds)
-        for window in asleep:
+        for element in [*app.elements.values()][:100]:
             for member in ("GetAttributes", "GetRelationSet"):
-                asking.ask(window, (names.ACCESSIBLE, member), lambda _, value: None)
+                asking.ask(element, (names.ACCESSIBLE, member), lambda _, value: None)
         await asking.finish(ANSWER)
         return False
 

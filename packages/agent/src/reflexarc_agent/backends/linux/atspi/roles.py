@@ -227,6 +227,7 @@ AX_ACTIONS = {
         "clickancestor",
         "open",
         "select",
+        "dodefault",
         "do default",
     ),
     "AXShowMenu": ("showcontextmenu", "show-menu", "showmenu", "menu", "popup"),
