@@ -11,7 +11,7 @@ from reflexarc_agent.backends.linux.atspi.application import Application
 from reflexarc_agent.backends.linux.atspi.asking import is_key, keys
 from reflexarc_agent.backends.linux.atspi.desktop import ANSWER, Desktop
 from reflexarc_agent.backends.linux.atspi.element import Element
-from reflexarc_agent.backends.linux.atspi.errors import StaleRefError, TimedOutError
+from reflexarc_agent.backends.linux.atspi.errors import StaleRefError, TimedOutError, UnavailableError
 from reflexarc_agent.backends.linux.atspi.nodes import Budget, ax_actions, node, tree
 from reflexarc_agent.backends.linux.atspi.outline import outline
 from reflexarc_agent.backends.linux.atspi.reading import Reading
@@ -152,7 +152,10 @@ class Session:
     async def _targets(self, target: Optional[Target]) -> list[Application]:
         if target is None:
             return [app for app in await self._desktop.applications() if app.toolkit]
-        return [(await self._top(target, None, ANSWER))[0]]
+        try:
+            return [(await self._top(target, None, ANSWER))[0]]
+        except UnavailableError:
+            return []  # it may come yet
 
     async def _current(self, app: Application, seconds: float) -> None:
         await self._desktop.current(app, seconds)

@@ -15,6 +15,7 @@ from reflexarc_agent.backends.linux.dbus.message import (
     ERROR,
     ERROR_NAME,
     NO_REPLY_EXPECTED,
+    REPLY,
     REPLY_SERIAL,
     SENDER,
     SIGNAL,
@@ -61,7 +62,7 @@ class Bus(asyncio.Protocol):
     def __init__(self) -> None:
         self.name = ""
         self.on_signal: Callable[[Message], None] | None = None
-        self.on_close: Callable[[], None] | None = None
+        self.on_call: Callable[[Message], tuple[str, list[Any]] | None] | None = None
         self.closed = False
         self._protocol = Protocol()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -196,22 +197,26 @@ class Bus(asyncio.Protocol):
             if self.on_signal:
                 self.on_signal(message)
         elif message.kind == CALL:
-            self._refuse(message)
+            self._answer(message)
         else:
             ticket = self._pending.pop(message.fields.get(REPLY_SERIAL, 0), None)
             if ticket:
                 self._landed(ticket.call.destination)
                 self._tell(ticket, _result(message))
 
-    def _refuse(self, message: Message) -> None:
-        """Answer a call: nothing is offered here."""
+    def _answer(self, message: Message) -> None:
+        """Answer a call by what `on_call` gives, a signature and values; what it gives nothing for isn't offered."""
+        answer = self.on_call(message) if self.on_call else None
         if message.flags & NO_REPLY_EXPECTED:
             return
-        fields = {REPLY_SERIAL: message.serial, ERROR_NAME: f"{DAEMON}.Error.UnknownMethod"}
+        fields: dict[int, Any] = {REPLY_SERIAL: message.serial}
         if message.text(SENDER):
             fields[DESTINATION] = message.text(SENDER)
+        if answer is None:
+            fields[ERROR_NAME] = f"{DAEMON}.Error.UnknownMethod"
         self._serial = self._serial % 0xFFFFFFFF + 1
-        self._write(encode_message(ERROR, self._serial, fields))
+        kind = ERROR if answer is None else REPLY
+        self._write(encode_message(kind, self._serial, fields, *(answer or ())))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -223,8 +228,6 @@ class Bus(asyncio.Protocol):
         self._waiting.clear()
         for ticket in tickets:
             self._tell(ticket, lost)
-        if self.on_close:
-            self.on_close()
 
 
 def _result(message: Message) -> Result:
