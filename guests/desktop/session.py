@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -103,7 +104,10 @@ class DesktopSession:
 
     def app(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Start one of the applications in `apps`."""
-        return self.start([SYSTEM_PYTHON, str(APPS / f"{name}.py"), *arguments])
+        python, extra = SYSTEM_PYTHON, {}
+        if name == "endless":
+            python, extra = sys.executable, {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        return self.start([python, str(APPS / f"{name}.py"), *arguments], extra)
 
     def chromium(self, page: Path) -> subprocess.Popen[bytes]:
         """Start Chromium with a page."""

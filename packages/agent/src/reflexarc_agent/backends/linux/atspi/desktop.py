@@ -48,7 +48,7 @@ class Desktop:
     async def open(cls, environ: Mapping[str, str], origin: Optional[Origin] = None) -> Desktop:
         """Wake the toolkits and listen to their events; raises UnavailableError where there is no session."""
         try:
-            address = environ.get("AT_SPI_BUS_ADDRESS") or await _woken_address(environ)
+            address = environ.get("AT_SPI_BUS_ADDRESS") or await woken_address(environ)
             desktop = cls(await Bus.connect(address), origin=origin)
             await desktop._listen()
         except DBusError as error:
@@ -204,9 +204,14 @@ class Desktop:
     async def current(self, app: Application, seconds: float = 5.0) -> None:
         """Bring an application's mirror up to date, within so many seconds."""
         async with self._locks.setdefault(app.owner, asyncio.Lock()):
-            now = asyncio.get_running_loop().time()
-            if app.read_at is None or now - app.read_at > MIRROR_AGE or not await self._caught_up(app):
-                await self._whole(app, seconds)
+            loop = asyncio.get_running_loop()
+            begun = loop.time()
+            if (
+                app.read_at is None
+                or begun - app.read_at > MIRROR_AGE
+                or not await self._caught_up(app, seconds)
+            ):
+                await self._whole(app, seconds - (loop.time() - begun))
             elif app.behind:
                 await self._parts(app, seconds)
 
@@ -227,7 +232,7 @@ class Desktop:
         await reading.whole(seconds)
         app.capped = reading.capped
         whole = not reading.timed_out and await self._awake(app)
-        app.read_at = asyncio.get_running_loop().time() if whole else None
+        app.read_at = asyncio.get_running_loop().time() if whole and app.root.children else None
 
     async def _awake(self, app: Application) -> bool:
         """Whether an application tells all it has; Chromium tells of its pages only once attributes were asked for."""
@@ -282,7 +287,7 @@ class Desktop:
         if reading.timed_out:
             app.capped, app.read_at = "time", None
 
-    async def _caught_up(self, app: Application) -> bool:
+    async def _caught_up(self, app: Application, seconds: float) -> bool:
         """Ask the windows where they are, by the way events come: those sent before are in the mirror then."""
         await self._locate(app)
         asking = Asking(app, self.bounds)
@@ -291,7 +296,7 @@ class Desktop:
         for window, _ in before:
             call = Call(*window.key, *EXTENTS, "u", names.SCREEN_BODY)
             asking.batch.post(self.bus, call, answered.append)
-        await asking.finish(ANSWER)
+        await asking.finish(min(ANSWER, seconds))
         frames = [answer[0] for answer in answered if isinstance(answer, tuple) and answer]
         app.stale_frames |= bool(app.window_frames) and frames != app.window_frames
         app.window_frames = frames
@@ -302,7 +307,7 @@ def _known(app: Application, found: Iterable[Key]) -> list[Element]:
     return [app.elements[key] for key in found if key in app.elements]
 
 
-async def _woken_address(environ: Mapping[str, str]) -> str:
+async def woken_address(environ: Mapping[str, str]) -> str:
     """Tell the toolkits that somebody listens (they are dormant before), and ask where."""
     session = await Bus.connect(session_bus(environ))
     try:

@@ -23,7 +23,7 @@ from reflexarc_agent.backends.linux.dbus.errors import DBusError
 Target = Union[str, int]
 Ref = Union[str, int]
 
-POLL = 1.0
+POLL = 0.25
 """Seconds after which a wait looks again without an event, for toolkits that send none."""
 
 
