@@ -76,9 +76,15 @@ def started(
         desktop.end(process)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def gtk3(desktop: DesktopSession, accessibility: Accessibility) -> Iterator[Driven]:
     yield from started(desktop, accessibility, "gtk3")
 
 
-__all__ = ["Driven", "accessibility", "desktop", "gtk3", "started", "x11"]
+@pytest.fixture
+def own_gtk3(desktop: DesktopSession, accessibility: Accessibility) -> Iterator[Driven]:
+    """One for a test that leaves it changed."""
+    yield from started(desktop, accessibility, "gtk3")
+
+
+__all__ = ["Driven", "accessibility", "desktop", "gtk3", "own_gtk3", "started", "x11"]

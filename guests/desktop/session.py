@@ -31,6 +31,8 @@ class DesktopSession:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._folder = Path(tempfile.mkdtemp(prefix="reflexarc-desktop-"))
         self.environ: dict[str, str] = {}
+        self.logs: dict[int, Path] = {}
+        self._started = 0
 
     def __enter__(self) -> DesktopSession:
         missing = [package for program, package in PACKAGES.items() if not shutil.which(program)]
@@ -88,8 +90,9 @@ class DesktopSession:
         self, command: Sequence[str], extra: Mapping[str, str] | None = None, pass_fds: Sequence[int] = ()
     ) -> subprocess.Popen[bytes]:
         """Start a program in the session, in a process group of its own."""
-        log = (self._folder / f"{len(self._processes)}-{Path(command[0]).name}.log").open("wb")
-        with log:
+        self._started += 1
+        path = self._folder / f"{self._started}-{Path(command[0]).name}.log"
+        with path.open("wb") as log:
             process = subprocess.Popen(
                 list(command),
                 env={**self.environ, **(extra or {})},
@@ -100,6 +103,7 @@ class DesktopSession:
                 start_new_session=True,
             )
         self._processes.append(process)
+        self.logs[process.pid] = path
         return process
 
     def app(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:

@@ -18,6 +18,7 @@ from reflexarc_agent.backends.linux.x11.devices import X11
 from reflexarc_agent.backends.linux.x11.encoding import jpeg, png
 from reflexarc_agent.backends.linux.x11.errors import NotTypeableError, X11Error
 from reflexarc_agent.backends.linux.x11.keyboard import keysym
+from reflexarc_agent.backends.linux.x11.windows import Window
 
 
 def pixels(picture: Picture) -> np.ndarray:
@@ -25,15 +26,35 @@ def pixels(picture: Picture) -> np.ndarray:
     return np.frombuffer(picture.bgrx, np.uint8).reshape(picture.height, picture.width, 4)[:, :, 2::-1]
 
 
+def window_of(x11: X11, pid: int) -> Window:
+    """The window of a process, once the window manager has it."""
+    with Changes(x11.display.name) as changes:
+        while True:
+            for window in x11.windows.listed():
+                if window.pid == pid:
+                    return window
+            changes.wait(1.0)
+
+
 @pytest.fixture
 def window(gtk3: Driven, x11: X11) -> int:
-    (own,) = [window.id for window in x11.windows.listed() if window.pid == gtk3.pid]
+    """The window of the application, in front of the others."""
+    own = window_of(x11, gtk3.pid).id
+    x11.windows.activate(own)
     return own
+
+
+def still(x11: X11, window: int) -> tuple[np.ndarray, np.ndarray]:
+    """The window and the screen between two changes of it; it may still be drawing itself."""
+    while True:
+        alone, screen, again = (pixels(x11.capture.take(which)) for which in (window, None, window))
+        if (alone == again).all():
+            return alone, screen
 
 
 def test_a_window_is_taken_as_it_is_on_the_screen(x11: X11, window: int) -> None:
     (listed,) = [known for known in x11.windows.listed() if known.id == window]
-    alone, screen = pixels(x11.capture.take(window)), pixels(x11.capture.take())
+    alone, screen = still(x11, window)
     frame = listed.frame
     assert screen.shape == (1024, 1280, 3)
     assert alone.shape == (frame.h, frame.w, 3)
@@ -83,12 +104,18 @@ def test_the_pointer_goes_and_clicks_where_it_is_told(x11: X11, gtk3: Driven) ->
     gtk3.wait(name="built")
 
 
-def test_a_window_is_moved_and_closed(x11: X11, gtk3: Driven, window: int) -> None:
-    x11.windows.move(window, 40, 60)
-    gtk3.wait(gone=False, role="window", name="GTK 3 sample")
-    x11.windows.close(window)
-    gtk3.wait(role="window", gone=True)
-    assert window not in [known.id for known in x11.windows.listed()]
+def test_a_window_is_moved_and_closed(x11: X11, own_gtk3: Driven) -> None:
+    window = window_of(x11, own_gtk3.pid)
+    with Changes(x11.display.name) as changes:
+        x11.windows.move(window.id, 40, 60)
+        while window_of(x11, own_gtk3.pid).frame.x != 40:
+            changes.wait(1.0)
+    x11.windows.close(window.id)
+    own_gtk3.wait(role="window", gone=True)
+    assert window.id not in [known.id for known in x11.windows.listed()]
+
+
+SHOWN = ("Ll", "Lu", "Lo", "Nd", "Sm", "Sc", "Po")
 
 
 def typeable(count: int, seed: int) -> str:

@@ -63,7 +63,7 @@ class Endless:
             number[member] = divmod(call.values()[0], COLUMNS)[member == "GetColumnAtIndex"]
         if member in number:
             return "i", [number[member]]
-        told = {
+        told: dict[str, tuple[str, list[Any]]] = {
             "GetRole": ("u", [ROLES.index(ROLES_OF.get(name, "table-cell"))]),
             "GetState": ("au", [list(struct.unpack("<2I", struct.pack("<Q", SHOWN)))]),
             "GetExtents": ("(iiii)", [(100, 100, 300, 200)]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 import gi
 
@@ -15,6 +16,7 @@ class Window(Gtk.Window):  # type: ignore[misc]
         super().__init__(title="GTK 3 sample")
         self.set_default_size(500, 400)
         box = Gtk.Box(orientation=Gtk.Orientation.VERTICAL)
+        self.times = 0
         self.status = Gtk.Label(label="idle")
         self.entry = Gtk.Entry(text="old")
         self.entry.get_accessible().set_name("Name")
@@ -76,7 +78,14 @@ class Window(Gtk.Window):  # type: ignore[misc]
             self.added.remove(child)
 
     def later(self, _: Gtk.Button) -> None:
-        GLib.timeout_add(300, lambda: self.status.set_text("done"))
+        """Change 300 ms later, and say when that was, by the clock that all processes share."""
+        GLib.timeout_add(300, self.done)
+
+    def done(self) -> bool:
+        self.times += 1
+        print(time.monotonic(), flush=True)
+        self.status.set_text(f"done {self.times}")
+        return False
 
 
 if __name__ == "__main__":

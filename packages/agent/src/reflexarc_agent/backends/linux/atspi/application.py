@@ -57,8 +57,10 @@ class Application:
         return self.toolkit in ("Chromium", "Gecko", "WebKitGTK", "WebKitGtk")
 
     def frame(self, value: object) -> Optional[Frame]:
-        """The frame that GetExtents told; None where the element has no size."""
+        """The frame that GetExtents told; None where the element has no size, or its window's place isn't known."""
         if not (isinstance(value, tuple) and len(value) == 4 and value[2] > 0 and value[3] > 0):
+            return None
+        if self.gtk4 and self.origin is None:
             return None
         x, y = self.origin or (0, 0)
         return Frame(value[0] + x, value[1] + y, value[2], value[3])

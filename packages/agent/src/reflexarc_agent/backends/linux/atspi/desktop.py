@@ -255,9 +255,9 @@ class Desktop:
             origins = [
                 await loop.run_in_executor(None, self._origin, app.pid, title) for title in titles or {""}
             ]
-            known = [origin for origin in origins if origin]
-            app.stale_frames |= app.origin not in (None, *known[:1])
-            app.origin = known[0] if known else None
+            origin = next((known for known in origins if known), None)
+            app.stale_frames |= app.origin != origin
+            app.origin = origin
 
     async def _place_strangers(self, app: Application) -> None:
         """Find the nearest ancestor in the mirror of each object that isn't there: its children are to be read."""
