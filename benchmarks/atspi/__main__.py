@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from typing import Any
 
 from benchmarks.atspi.acting import typing_mistakes, waits
 from benchmarks.atspi.reading import TOOLKITS, measure
@@ -18,13 +19,14 @@ PEER = "libatspi"
 
 
 def main() -> None:
-    figures: dict[str, dict[str, object]] = {}
-    peers: dict[str, dict[str, object]] = {}
+    figures: dict[str, dict[str, Any]] = {}
+    peers: dict[str, dict[str, Any]] = {}
     for toolkit, rows in TOOLKITS.items():
         with DesktopSession() as desktop:
             figures[toolkit], peers[toolkit] = measure(desktop, toolkit, rows)
         found, peer = figures[toolkit], peers[toolkit]
-        print(f"{toolkit}, {found['elements']} elements, the same as libatspi's: {found['identical']}")
+        same = f"the same as libatspi's in {found['identical_turns']} of {found['turns']} turns"
+        print(f"{toolkit}, {found['elements']} elements, {same}")
         print(
             f"  first read       {found['tree_ms_per_1000']:>8} ms per 1,000, {found['tree_ratio']} x libatspi"
         )

@@ -19,11 +19,11 @@ from reflexarc_agent.backends.linux.atspi.accessibility import Accessibility
 from reflexarc_agent.backends.linux.atspi.roles import ROLES
 from reflexarc_agent.backends.linux.atspi.selecting import Selector
 
-TOOLKITS = {"gtk3": 400, "chromium": 250, "qt6": 400, "gtk4": 250}
+TOOLKITS = {"gtk3": 400, "chromium": 200, "qt6": 300, "gtk4": 150}
 """The rows that the window of each has."""
 
-TURNS = 5
-AGAIN = 30
+TURNS = 3
+AGAIN = 20
 
 
 def milliseconds(act: Callable[[], object]) -> float:
@@ -88,13 +88,16 @@ def measure(desktop: DesktopSession, toolkit: str, rows: int) -> tuple[dict[str,
     """The figures of one toolkit: ours, and libatspi's."""
     pid = start(desktop, toolkit, rows)
     turns = [(ours(desktop, pid), theirs(desktop, pid)) for _ in range(TURNS)]
-    bare, full = (statistics.median(mine[which] for mine, _ in turns) for which in (0, 1))
-    cold, warm = (statistics.median(their[which] for _, their in turns) * 1000 for which in (0, 1))
+    bare, full = statistics.median(t[0][0] for t in turns), statistics.median(t[0][1] for t in turns)
+    cold, warm = (
+        1000 * statistics.median(times) for times in zip(*(their[:2] for _, their in turns), strict=True)
+    )
     dump = turns[-1][0][2]
     thousands = dump["count"] / 1000
     figures = {
         "elements": dump["count"],
-        "identical": all(pairs(mine[2]["tree"]) == their[2] for mine, their in turns),
+        "identical_turns": sum(pairs(mine[2]["tree"]) == their[2] for mine, their in turns),
+        "turns": TURNS,
         "tree_ms_per_1000": round(bare / thousands, 1),
         "full_ms_per_1000": round(full / thousands, 1),
         "tree_ratio": round(cold / bare, 1),

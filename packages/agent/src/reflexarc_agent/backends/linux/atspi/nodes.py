@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Callable
 
-from reflexarc_agent.backends.linux.atspi.element import FOCUSED, Element
+from reflexarc_agent.backends.linux.atspi.element import ENABLED, FOCUSED, Element
 from reflexarc_agent.backends.linux.atspi.names import STATE
 from reflexarc_agent.backends.linux.atspi.roles import AX_ACTIONS, AX_ROLES, TOGGLES
 
@@ -43,21 +44,23 @@ class Budget:
 
 def node(element: Element, name: Name) -> dict[str, Any]:
     """An element as a node without children; fields that it has no value for are left out."""
-    role, subrole = AX_ROLES.get(element.role, (element.role, ""))
+    native = element.role
+    role, subrole = AX_ROLES.get(native, (native, ""))
     told: dict[str, Any] = {"ref": name(element), "role": role}
     if subrole:
         told["subrole"] = subrole
-    if role != element.role:
-        told["native"] = element.role
+    if role != native:
+        told["native"] = native
     if element.name:
         told["title"] = element.name
     held = value(element)
     if held is not None:
         told["value"] = held
-    told["enabled"] = element.enabled
+    told["enabled"] = bool(element.states & ENABLED)
     told["focused"] = bool(element.states & FOCUSED)
-    if element.frame:
-        told["frame"] = element.frame._asdict()
+    frame = element.frame
+    if frame:
+        told["frame"] = {"x": frame.x, "y": frame.y, "w": frame.w, "h": frame.h}
     told["actions"] = list(ax_actions(element.actions))
     return told
 
@@ -100,6 +103,7 @@ def value(element: Element) -> str | float | None:
     return element.value
 
 
+@lru_cache(maxsize=1024)
 def ax_actions(native: tuple[str, ...]) -> tuple[str, ...]:
     """The AX names of actions, where they have one; each once."""
     return tuple(dict.fromkeys(_AX_ACTION.get(action.lower(), action) for action in native if action))

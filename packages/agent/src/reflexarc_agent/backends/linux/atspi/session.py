@@ -23,6 +23,9 @@ from reflexarc_agent.backends.linux.dbus.errors import DBusError
 Target = Union[str, int]
 Ref = Union[str, int]
 
+MATCHES, FOUND = 1000, 50
+"""How many an application's own search may find, and how many of these are looked at closely."""
+
 POLL = 0.25
 """Seconds after which a wait looks again without an event, for toolkits that send none."""
 
@@ -177,34 +180,35 @@ class Session:
         """
         if not selector.role or selector.name is None or app.gtk4 or app.toolkit == "Qt":
             return None
-        call = Call(*app.root.key, names.COLLECTION, "GetMatches", RULE, match_rule(selector, 1000))
+        call = Call(*app.root.key, names.COLLECTION, "GetMatches", RULE, match_rule(selector, MATCHES))
         try:
-            answer = await self._desktop.bus.call(call, ANSWER)
+            answer = await app.ask(call, ANSWER)
         except DBusError:
             return None
         reading = Reading(app, self._desktop.bounds)
-        hits = [Element(key) for key in keys(answer[0])]
+        hits = [Element(key) for key in keys(answer)]
         await reading.parts(hits, (), ANSWER)
-        found = [element for element in hits if selector.matches(element)]
-        for element in found:
-            await self._ancestry(app, element)
+        found = [element for element in hits if selector.matches(element)][:FOUND]
+        ancestors = await asyncio.gather(*(self._ancestors(app, element) for element in found))
+        await reading.parts([above for line in ancestors for above in line], (), ANSWER)
         return found or None
 
-    async def _ancestry(self, app: Application, element: Element) -> None:
-        """Learn the ancestors of an element that was found without its tree."""
+    async def _ancestors(self, app: Application, element: Element) -> list[Element]:
+        """Hang an element that was found without its tree below its ancestors; returns those, not described yet."""
+        found: list[Element] = []
         below = element
-        for _ in range(64):
+        while len(found) < 64:
             call = call_of(*below.key, names.PROPERTIES + ".Get", "ss", names.ACCESSIBLE, "Parent")
             try:
-                key = (await self._desktop.bus.call(call, ANSWER))[0]
+                key = await app.ask(call, ANSWER)
             except DBusError:
-                return
+                break
             if not is_key(key) or key == app.root.key:
-                return
-            above = below.parent = Element(key)
-            reading = Reading(app, self._desktop.bounds)
-            await reading.parts([above], (), ANSWER)
-            below = above
+                break
+            below.parent = Element(key)
+            below = below.parent
+            found.append(below)
+        return found
 
     async def _hit(self, app: Application, x: float, y: float) -> Optional[Element]:
         """The deepest showing element whose frame holds the point, the last one drawn first."""
