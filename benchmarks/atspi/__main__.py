@@ -33,14 +33,12 @@ def main() -> None:
         print(
             f"  with places      {found['full_ms_per_1000']:>8} ms per 1,000, {found['full_ratio']} x libatspi"
         )
-        print(
-            f"  libatspi         {peer['cold_ms_per_1000']:>8} ms per 1,000, again {peer['warm_ms_per_1000']}"
-        )
+        print(f"  libatspi         {peer['cold_ms_per_1000']:>8} ms per 1,000")
+        print(f"  libatspi again   {peer['warm_ms_per_1000']:>8} ms per 1,000")
         print(f"  outline again    {found['redump_ms']:>8} ms, the tree {found['retree_ms']} ms")
         print(f"  find a button    {found['find_ms']:>8} ms, where nothing was read before")
-        print(
-            f"  outline          {found['outline_percent']:>8} % of the tree, {found['interactive_percent']} % interactive"
-        )
+        print(f"  outline          {found['outline_percent']:>8} % of the tree's JSON")
+        print(f"  interactive only {found['interactive_percent']:>8} %")
     with DesktopSession() as desktop:
         figures["wait"] = waits(desktop)
         print(f"wait: from the change to the answer {figures['wait']}")
