@@ -86,6 +86,16 @@ def test_a_password_is_set_and_never_read(gtk3: Driven) -> None:
     assert "value" not in gtk3.find(name="Secret")[0]
 
 
+def test_an_outline_is_told_again_until_something_changes(gtk3: Driven) -> None:
+    gtk3.run(gtk3.session.set_value(gtk3.ref(name="Verbose"), False))
+    before = gtk3.outline()
+    assert gtk3.outline() == before
+    gtk3.run(gtk3.session.set_value(gtk3.ref(name="Verbose"), True))
+    assert [line for line in gtk3.outline() if line not in before] == [
+        f'- checkbox "Verbose" [ref={gtk3.ref(name="Verbose")}] [checked]'
+    ]
+
+
 def test_focus_is_verified(gtk3: Driven) -> None:
     for name in ("Build", "Name"):
         (node,) = gtk3.find(name=name)

@@ -190,6 +190,18 @@ def test_a_ref_ends_when_no_read_names_it_for_ten_minutes(app: Application) -> N
     assert names.name(one) == "e2"
 
 
+def test_refs_that_are_named_once_more_live_on(app: Application) -> None:
+    now = [0.0]
+    names, one, two = Refs(lambda: now[0]), element(app, "push-button"), element(app, "push-button")
+    named = [names.named(one), names.named(two)]
+    now[0] = 500
+    assert names.again(named)
+    now[0] = 1000
+    assert names.find("e1").key == one.key
+    names.end(two.key)
+    assert not names.again(named)
+
+
 def test_the_oldest_refs_end_when_too_many_are_kept(app: Application, window: Element) -> None:
     names = Refs()
     for number in range(refs.KEPT + 5):

@@ -42,6 +42,7 @@ class Application:
         self.strangers: set[Key] = set()
         self.stale_frames = False
         self.events = 0
+        self.reads = 0
         self.window_events = 0
         self.origin: Optional[tuple[int, int]] = None
         self.window_frames: list[object] = []

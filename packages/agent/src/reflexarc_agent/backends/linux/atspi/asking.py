@@ -70,6 +70,7 @@ class Asking:
         self, element: Element, method: tuple[str, str], tell: Tell, signature: str = "", body: bytes = b""
     ) -> None:
         """Put one question."""
+        self.app.reads += 1
         owner, path = element.key
         call = Call(owner, path, *method, signature, body)
         self.app.post(self.batch, call, partial(_first, tell, element))

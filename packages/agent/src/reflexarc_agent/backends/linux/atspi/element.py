@@ -33,8 +33,8 @@ class Element:
     """One element; `value` is read of those that show, `frame` and `actions` of those that are `placed`."""
 
     __slots__ = (
-        *("actions", "capped", "child_count", "children", "frame", "interfaces", "key", "name", "number"),
-        *("parent", "placed", "states", "value"),
+        *("_number", "actions", "capped", "child_count", "children", "frame", "interfaces", "key", "name"),
+        *("parent", "placed", "role", "states", "value"),
     )
 
     def __init__(self, key: Key) -> None:
@@ -53,9 +53,14 @@ class Element:
         self.value: Optional[Union[str, float]] = None
 
     @property
-    def role(self) -> str:
-        """The name of its role."""
-        return role_name(self.number)
+    def number(self) -> int:
+        """The number of its role; `role` is the name."""
+        return self._number
+
+    @number.setter
+    def number(self, number: int) -> None:
+        self._number = number
+        self.role = role_name(number)
 
     def has(self, states: int) -> bool:
         """Whether it has all of these states."""

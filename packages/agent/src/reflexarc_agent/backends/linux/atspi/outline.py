@@ -5,11 +5,11 @@ What isn't on the screen is left out, and so are containers without a name and t
 
 from __future__ import annotations
 
-import json
+from json.encoder import encode_basestring
 from typing import Iterator
 
 from reflexarc_agent.backends.linux.atspi.application import Application
-from reflexarc_agent.backends.linux.atspi.element import FOCUSED, Element
+from reflexarc_agent.backends.linux.atspi.element import ENABLED, FOCUSED, Element
 from reflexarc_agent.backends.linux.atspi.names import STATE
 from reflexarc_agent.backends.linux.atspi.nodes import Budget, Name, value
 from reflexarc_agent.backends.linux.atspi.roles import INTERACTIVE, TOGGLES, WINDOWS, outline_role
@@ -52,8 +52,12 @@ CONTAINERS = frozenset(
 )
 """Told only where they have a name; those that can be acted on all the same, where they offer that."""
 
+FOCUSABLE = STATE["focusable"]
 MARKS = ("focused", "expanded", "selected", "invalid-entry", "busy", "modal")
 _MARKS = tuple((STATE[word], f" [{word}]") for word in MARKS)
+_MARKED = sum(state for state, _ in _MARKS)
+_REFERRED = INTERACTIVE | WINDOWS
+_TEXTS = frozenset(("label", "static", "caption", "heading"))
 
 
 def outline(
@@ -63,7 +67,7 @@ def outline(
     lines: list[str] = []
     for element, depth in _told(app, root, budget, interactive_only):
         text = "  " * depth + line(element, name)
-        if not budget.spend(len(text.encode()) + 1):
+        if not budget.spend(len(text) + 1 if text.isascii() else len(text.encode()) + 1):
             break
         lines.append(text)
     if budget.capped:
@@ -73,14 +77,15 @@ def outline(
 
 def line(element: Element, name: Name) -> str:
     """One element's line, without indentation."""
-    words = f"- {outline_role(element.role)}"
+    role = element.role
+    words = f"- {outline_role(role)}"
     if element.name:
         words += " " + quoted(element.name)
-    if _deserves_ref(element):
+    if role in _REFERRED or element.states & FOCUSABLE:
         words += f" [ref={name(element)}]"
     words += _marks(element)
-    held = value(element)
-    if held is not None and element.role not in TOGGLES and held not in ("", element.name):
+    held = element.value
+    if held is not None and role not in TOGGLES and held not in ("", element.name):
         words += f": {quoted(held) if isinstance(held, str) else f'{held:g}'}"
     return words
 
@@ -88,18 +93,16 @@ def line(element: Element, name: Name) -> str:
 def quoted(text: str) -> str:
     """A text on one line, cut after 200 characters; control characters are escaped."""
     short = text if len(text) <= TITLE_CHARACTERS else text[: TITLE_CHARACTERS - 1] + "…"
-    return json.dumps(short, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _deserves_ref(element: Element) -> bool:
-    return element.role in INTERACTIVE or element.role in WINDOWS or bool(element.states & STATE["focusable"])
+    return encode_basestring(short).replace("\x7f", "\\u007f")
 
 
 def _marks(element: Element) -> str:
-    marks = "".join(mark for state, mark in _MARKS if element.states & state)
+    marks = ""
+    if element.states & _MARKED:
+        marks = "".join(mark for state, mark in _MARKS if element.states & state)
     if element.role in TOGGLES and value(element):
         marks += " [mixed]" if value(element) == 2 else " [checked]"
-    if element.role in INTERACTIVE and not element.enabled:
+    if element.role in INTERACTIVE and not element.states & ENABLED:
         marks += " [disabled]"
     return marks + (f" [{element.child_count} children]" if element.capped else "")
 
@@ -126,7 +129,7 @@ def _told(
 def _interactive(element: Element) -> bool:
     if element.role in WINDOWS:
         return True
-    focusable = bool(element.states & (STATE["focusable"] | FOCUSED))
+    focusable = bool(element.states & (FOCUSABLE | FOCUSED))
     return (
         element.role in INTERACTIVE and element.enabled and (focusable or element.role.endswith("menu-item"))
     )
@@ -138,6 +141,6 @@ def _worth(element: Element, above: str) -> bool:
             child.name == element.name for below in element.children for child in (below, *below.children)
         )
         return bool(element.name) and element.name != above and not repeated
-    if element.role in ("label", "static", "caption", "heading"):
+    if element.role in _TEXTS:
         return bool(element.name) and element.name != above
     return True

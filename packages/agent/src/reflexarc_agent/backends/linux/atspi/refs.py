@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Callable
+from typing import Callable, Iterable
 
 from reflexarc_agent.backends.linux.atspi.element import Element, Key
 from reflexarc_agent.backends.linux.atspi.errors import StaleRefError
@@ -42,13 +42,27 @@ class Refs:
 
     def name(self, element: Element) -> str:
         """The reference of an element; the same as before while the object and its role are the same."""
+        return self.named(element).ref
+
+    def named(self, element: Element) -> Named:
+        """The reference of an element, with what is kept of it."""
         now = self._clock()
         named = self._by_key.get(element.key)
         if named is None or named.number != element.number or now - named.read_at > SECONDS:
             named = self._new(element)
         named.name, named.read_at = element.name, now
         self._by_key.move_to_end(element.key)
-        return named.ref
+        return named
+
+    def again(self, listed: Iterable[Named]) -> bool:
+        """Name once more what was named before; False where one of these has ended."""
+        now = self._clock()
+        for named in listed:
+            if self._by_ref.get(named.ref) is not named or now - named.read_at > SECONDS:
+                return False
+            named.read_at = now
+            self._by_key.move_to_end(named.key)
+        return True
 
     def find(self, ref: str | int) -> Named:
         """What a reference names; raises StaleRefError where it has ended, or never was."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 from reflexarc_agent.backends.linux.atspi import names
 from reflexarc_agent.backends.linux.atspi.acting import Actor, Delivery, Value
@@ -15,7 +15,7 @@ from reflexarc_agent.backends.linux.atspi.errors import StaleRefError, TimedOutE
 from reflexarc_agent.backends.linux.atspi.nodes import Budget, ax_actions, node, tree
 from reflexarc_agent.backends.linux.atspi.outline import outline
 from reflexarc_agent.backends.linux.atspi.reading import Reading
-from reflexarc_agent.backends.linux.atspi.refs import Refs
+from reflexarc_agent.backends.linux.atspi.refs import Named, Refs
 from reflexarc_agent.backends.linux.atspi.selecting import RULE, Selector, match_rule, matching, path
 from reflexarc_agent.backends.linux.dbus.bus import Call, call_of
 from reflexarc_agent.backends.linux.dbus.errors import DBusError
@@ -30,6 +30,14 @@ POLL = 0.25
 """Seconds after which a wait looks again without an event, for toolkits that send none."""
 
 
+class Outlined(NamedTuple):
+    """An outline that was told: of what, the references in it, and the answer."""
+
+    asked: tuple[object, ...]
+    named: list[Named]
+    told: dict[str, Any]
+
+
 class Session:
     """The accessibility operations of one connection, with its references."""
 
@@ -37,6 +45,7 @@ class Session:
         self._desktop = desktop
         self._actor = actor
         self.refs = Refs()
+        self._last: Optional[Outlined] = None
 
     async def apps(self) -> list[dict[str, Any]]:
         """The applications on the bus."""
@@ -66,12 +75,32 @@ class Session:
         top = app.root if root is None else app.elements.get(top.key) or _gone(root)
         budget = Budget(depth=max(0, min(max_depth, 64)), nodes=max(1, min(max_nodes, 20_000)))
         if outlined:
-            told: dict[str, Any] = {"outline": outline(app, top, self.refs.name, budget, interactive_only)}
-        else:
-            await self._desktop.placed(app, deadline)
-            told = {"tree": tree(top, self.refs.name, budget)}
+            return self._outlined(app, top, budget, interactive_only)
+        await self._desktop.placed(app, deadline)
+        return self._told({"tree": tree(top, self.refs.name, budget)}, app, budget)
+
+    def _told(self, told: dict[str, Any], app: Application, budget: Budget) -> dict[str, Any]:
         capped = app.capped or budget.capped
         return {**told, "complete": capped is None, "capped": capped, "count": budget.count}
+
+    def _outlined(
+        self, app: Application, top: Element, budget: Budget, interactive_only: bool
+    ) -> dict[str, Any]:
+        """The outline; the last one once more where nothing has changed since."""
+        asked = (app, top, budget.depth, budget.nodes, interactive_only, app.events, app.reads)
+        last = self._last
+        if last and last.asked == asked and self.refs.again(last.named):
+            return dict(last.told)
+        named: list[Named] = []
+
+        def name(element: Element) -> str:
+            named.append(self.refs.named(element))
+            return named[-1].ref
+
+        text = outline(app, top, name, budget, interactive_only)
+        told = self._told({"outline": text}, app, budget)
+        self._last = Outlined(asked, named, told)
+        return dict(told)
 
     async def find(
         self, selector: Selector, target: Target = "frontmost", limit: int = 20, deadline: float = 5.0
