@@ -135,6 +135,9 @@ class Desktop:
 
     async def application(self, pid: int) -> Application:
         """The application of a process; raises UnavailableError where it isn't on the bus."""
+        for app in self._apps.values():
+            if app.pid == pid and app.toolkit:
+                return app
         for app in await self.applications():
             if app.pid == pid:
                 return app
