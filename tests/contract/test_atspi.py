@@ -22,6 +22,7 @@ from reflexarc_agent.backends.linux.atspi.errors import (
     UnsupportedError,
 )
 from reflexarc_agent.backends.linux.atspi.roles import ROLES
+from reflexarc_agent.backends.linux.atspi.selecting import Selector
 
 
 def flat(node: dict[str, Any]) -> list[dict[str, Any]]:
@@ -165,6 +166,8 @@ def test_a_hung_application_costs_one_timeout_and_keeps_nobody_waiting(
             with pytest.raises(TimedOutError, match=f"process {own_gtk3.pid}"):
                 stuck.result()
         assert other.pid in [app["pid"] for app in second.run(second.session.apps())]
+        anywhere = Selector(role="button", name="Rename")
+        assert second.run(second.session.wait(anywhere))["node"]["title"] == "Rename"
     finally:
         os.kill(own_gtk3.pid, signal.SIGCONT)
         desktop.end(other)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
 from reflexarc_agent.backends.linux.atspi.batch import Batch
 from reflexarc_agent.backends.linux.atspi.element import SHOWING, VISIBLE, Element, Frame, Key
-from reflexarc_agent.backends.linux.atspi.names import ROOT_PATH
+from reflexarc_agent.backends.linux.atspi.names import ACCESSIBLE, ROOT_PATH
 from reflexarc_agent.backends.linux.dbus.bus import Bus, Call, Result
-from reflexarc_agent.backends.linux.dbus.errors import BusConnectError
+from reflexarc_agent.backends.linux.dbus.errors import BusConnectError, DBusError
 
 LINES = 8
+SILENCE = 600.0
 
 
 @dataclass(eq=False)
@@ -32,6 +35,7 @@ class Application:
 
     def __post_init__(self) -> None:
         self.lines: list[Bus] = []
+        self.silent: Optional[asyncio.Future[None]] = None
         self.root = Element((self.owner, ROOT_PATH))
         self.elements: dict[Key, Element] = {}
         self.read_at: Optional[float] = None
@@ -46,6 +50,20 @@ class Application:
         self.window_events = 0
         self.origin: Optional[tuple[int, int]] = None
         self.window_frames: list[object] = []
+
+    @property
+    def hung(self) -> bool:
+        """Whether it left a question unanswered, and has given no sign of life since."""
+        return self.silent is not None and not self.silent.done()
+
+    def suspect(self) -> None:
+        """Take note that it didn't answer; until it answers this one question nobody waits for it again."""
+        if not self.hung:
+            self.silent = asyncio.ensure_future(self._sign_of_life())
+
+    async def _sign_of_life(self) -> None:
+        with contextlib.suppress(DBusError):
+            await self.ask(Call(*self.root.key, ACCESSIBLE, "GetRole"), SILENCE)
 
     @property
     def gtk4(self) -> bool:
@@ -102,6 +120,8 @@ class Application:
 
     def close(self) -> None:
         """End the straight connections."""
+        if self.silent:
+            self.silent.cancel()
         for bus in (self.peer, *self.lines):
             if bus:
                 bus.close()

@@ -14,7 +14,7 @@ from reflexarc_agent.backends.linux.atspi.reading import Reading
 from reflexarc_agent.backends.linux.dbus.address import session_bus
 from reflexarc_agent.backends.linux.dbus.bus import DAEMON, Bus, Call, call_of
 from reflexarc_agent.backends.linux.dbus.encoding import Variant
-from reflexarc_agent.backends.linux.dbus.errors import BusConnectError, CallError, DBusError
+from reflexarc_agent.backends.linux.dbus.errors import BusConnectError, CallError, DBusError, NoReplyError
 from reflexarc_agent.backends.linux.dbus.message import INTERFACE, SENDER, Message
 
 STATUS = "org.a11y.Status"
@@ -129,7 +129,8 @@ class Desktop:
         owners = dict.fromkeys(owner for owner, _ in keys(listed[0])[:APPLICATIONS])
         new = [Application(owner, self.bus) for owner in owners if owner not in self._apps]
         self._apps.update((app.owner, app) for app in new)
-        unnamed = [self._apps[owner] for owner in owners if not self._apps[owner].toolkit]
+        known = [self._apps[owner] for owner in owners]
+        unnamed = [app for app in known if not app.toolkit and not app.hung]
         await asyncio.gather(*map(self._introduce, unnamed))
         return [self._apps[owner] for owner in owners if owner in self._apps]
 
@@ -161,6 +162,8 @@ class Desktop:
         }
         answers = await asyncio.gather(*(self._answer(call) for call in asked.values()))
         said = dict(zip(asked, answers))
+        if said["toolkit"] is None:
+            app.suspect()
         app.pid = said["pid"] if isinstance(said["pid"], int) else 0
         app.name, app.toolkit, app.version = (
             str(said[field])[:200] if said[field] else "" for field in ("name", "toolkit", "version")
@@ -182,7 +185,15 @@ class Desktop:
 
     async def windows(self, app: Application) -> list[Element]:
         """The windows of an application with their states, read now; none where it doesn't answer."""
-        listed = await self._answer(Call(*app.root.key, names.ACCESSIBLE, "GetChildren"))
+        if app.hung:
+            return []
+        try:
+            listed = await app.ask(Call(*app.root.key, names.ACCESSIBLE, "GetChildren"), ANSWER)
+        except NoReplyError:
+            app.suspect()
+            return []
+        except DBusError:
+            return []
         found = [Element(key) for key in keys(listed)[:64]]
         states = await asyncio.gather(
             *(self._answer(Call(*window.key, names.ACCESSIBLE, "GetState")) for window in found)
@@ -204,8 +215,13 @@ class Desktop:
 
     # -- mirrors
 
-    async def current(self, app: Application, seconds: float = 5.0) -> None:
-        """Bring an application's mirror up to date, within so many seconds."""
+    async def current(self, app: Application, seconds: float = 5.0, patient: bool = True) -> None:
+        """Bring an application's mirror up to date, within so many seconds; unless `patient`, not if it is hung."""
+        if app.silent and app.hung:
+            await asyncio.wait({app.silent}, timeout=seconds if patient else 0)
+            if app.hung:
+                app.capped = "time"
+                return
         async with self._locks.setdefault(app.owner, asyncio.Lock()):
             loop = asyncio.get_running_loop()
             begun = loop.time()
@@ -236,6 +252,8 @@ class Desktop:
         app.capped = reading.capped
         whole = not reading.timed_out and await self._awake(app)
         app.read_at = asyncio.get_running_loop().time() if whole and app.root.children else None
+        if reading.timed_out and not app.root.children:
+            app.suspect()
 
     async def _awake(self, app: Application) -> bool:
         """Whether an application tells all it has; Chromium tells of its pages only once attributes were asked for."""

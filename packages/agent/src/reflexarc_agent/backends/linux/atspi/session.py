@@ -129,7 +129,7 @@ class Session:
         while True:
             seen = self._desktop.changes
             for app in await self._targets(target):
-                found = await self._first(app, selector, max(0.1, min(5.0, end - loop.time())))
+                found = await self._first(app, selector, max(0.1, min(ANSWER, end - loop.time())))
                 if found and not gone:
                     await self._placed(app, [found])
                     return {"node": node(found, self.refs.name)}
@@ -191,12 +191,12 @@ class Session:
 
     async def _current(self, app: Application, seconds: float) -> None:
         await self._desktop.current(app, seconds)
-        if app.capped == "time" and len(app.elements) <= 1:
+        if app.hung:
             raise TimedOutError(f"{app.name or 'the application'} (process {app.pid}) doesn't answer")
 
     async def _first(self, app: Application, selector: Selector, seconds: float) -> Optional[Element]:
-        await self._desktop.current(app, seconds)
-        return next(matching(app, selector), None)
+        await self._desktop.current(app, seconds, patient=False)
+        return None if app.hung else next(matching(app, selector), None)
 
     async def _placed(self, app: Application, elements: list[Element]) -> None:
         reading = Reading(app, self._desktop.bounds)
