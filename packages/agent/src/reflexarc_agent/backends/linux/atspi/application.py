@@ -35,6 +35,7 @@ class Application:
 
     def __post_init__(self) -> None:
         self.lines: list[Bus] = []
+        self.lock = asyncio.Lock()
         self.silent: Optional[asyncio.Future[None]] = None
         self.root = Element((self.owner, ROOT_PATH))
         self.elements: dict[Key, Element] = {}

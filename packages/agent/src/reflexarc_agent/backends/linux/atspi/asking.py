@@ -33,6 +33,9 @@ from reflexarc_agent.backends.linux.dbus.encoding import encode
 Tell = Callable[[Element, Any], None]
 """Gets an element and the first value of the answer, None where that is an error."""
 
+ANSWER = 1.0
+"""Seconds that an application is given to answer a single question."""
+
 ACTIONS, UNNAMED = 32, 4
 EDITABLE = STATE["editable"]
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Optional, Union
 from reflexarc_agent.backends.linux.atspi import names
 from reflexarc_agent.backends.linux.atspi.acting import Actor, Delivery, Value
 from reflexarc_agent.backends.linux.atspi.application import Application
-from reflexarc_agent.backends.linux.atspi.asking import is_key, keys
-from reflexarc_agent.backends.linux.atspi.desktop import ANSWER, Desktop
+from reflexarc_agent.backends.linux.atspi.asking import ANSWER, is_key, keys
+from reflexarc_agent.backends.linux.atspi.desktop import Desktop
 from reflexarc_agent.backends.linux.atspi.element import Element
 from reflexarc_agent.backends.linux.atspi.errors import StaleRefError, TimedOutError, UnavailableError
 from reflexarc_agent.backends.linux.atspi.nodes import Budget, ax_actions, node, tree
@@ -76,7 +76,7 @@ class Session:
         budget = Budget(depth=max(0, min(max_depth, 64)), nodes=max(1, min(max_nodes, 20_000)))
         if outlined:
             return self._outlined(app, top, budget, interactive_only)
-        await self._desktop.placed(app, deadline)
+        await self._desktop.mirrors.placed(app, deadline)
         return self._told({"tree": tree(top, self.refs.name, budget)}, app, budget)
 
     def _told(self, told: dict[str, Any], app: Application, budget: Budget) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class Session:
         """The smallest element at a point of the screen; the node is None where nothing is."""
         app, _ = await self._top(target, None, ANSWER)
         await self._current(app, 5.0)
-        await self._desktop.placed(app)
+        await self._desktop.mirrors.placed(app)
         found = await self._hit(app, x, y)
         return {"node": node(found, self.refs.name) if found else None}
 
@@ -190,12 +190,12 @@ class Session:
             return []  # it may come yet
 
     async def _current(self, app: Application, seconds: float) -> None:
-        await self._desktop.current(app, seconds)
+        await self._desktop.mirrors.current(app, seconds)
         if app.hung:
             raise TimedOutError(f"{app.name or 'the application'} (process {app.pid}) doesn't answer")
 
     async def _first(self, app: Application, selector: Selector, seconds: float) -> Optional[Element]:
-        await self._desktop.current(app, seconds, patient=False)
+        await self._desktop.mirrors.current(app, seconds, patient=False)
         return None if app.hung else next(matching(app, selector), None)
 
     async def _placed(self, app: Application, elements: list[Element]) -> None:
