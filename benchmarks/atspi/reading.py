@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import statistics
 import subprocess
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from guests.desktop import page
@@ -35,8 +33,7 @@ def milliseconds(act: Callable[[], object]) -> float:
 def start(desktop: DesktopSession, toolkit: str, rows: int) -> int:
     """Start the application; returns its process id once its button shows."""
     if toolkit == "chromium":
-        folder = Path(tempfile.mkdtemp(prefix="reflexarc-page-"))
-        process = desktop.chromium(page.write(folder / "page.html", rows))
+        process = desktop.chromium(page.write(desktop.folder / "page.html", rows))
     else:
         process = desktop.app(toolkit, str(rows))
     with Accessibility(desktop.environ) as tree:

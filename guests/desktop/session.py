@@ -29,7 +29,7 @@ class DesktopSession:
     def __init__(self, width: int = 1280, height: int = 1024) -> None:
         self._size = f"{width}x{height}x24"
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._folder = Path(tempfile.mkdtemp(prefix="reflexarc-desktop-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="reflexarc-desktop-"))
         self.environ: dict[str, str] = {}
         self.logs: dict[int, Path] = {}
         self._started = 0
@@ -51,12 +51,12 @@ class DesktopSession:
         self.close()
 
     def _start_session(self) -> None:
-        runtime = self._folder / "run"
+        runtime = self.folder / "run"
         runtime.mkdir(mode=0o700)
         kept = {name: os.environ[name] for name in ("PATH",) if name in os.environ}
         self.environ = {
             **kept,
-            "HOME": str(self._folder),
+            "HOME": str(self.folder),
             "XDG_RUNTIME_DIR": str(runtime),
             "LANG": "C.UTF-8",
             "GDK_BACKEND": "x11",
@@ -83,7 +83,7 @@ class DesktopSession:
         with os.fdopen(reader) as told:
             line = told.readline().strip()
         if not line:
-            raise RuntimeError(f"{command[0]} did not start: see {self._folder}")
+            raise RuntimeError(f"{command[0]} did not start: see {self.folder}")
         return line
 
     def start(
@@ -91,7 +91,7 @@ class DesktopSession:
     ) -> subprocess.Popen[bytes]:
         """Start a program in the session, in a process group of its own."""
         self._started += 1
-        path = self._folder / f"{self._started}-{Path(command[0]).name}.log"
+        path = self.folder / f"{self._started}-{Path(command[0]).name}.log"
         with path.open("wb") as log:
             process = subprocess.Popen(
                 list(command),
@@ -115,7 +115,7 @@ class DesktopSession:
 
     def chromium(self, page: Path) -> subprocess.Popen[bytes]:
         """Start Chromium with a page."""
-        profile = self._folder / "chromium"
+        profile = self.folder / "chromium"
         switches = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
         return self.start(["chromium", *switches, f"--user-data-dir={profile}", page.as_uri()])
 
@@ -138,4 +138,4 @@ class DesktopSession:
         """End everything, the last started first."""
         for process in reversed(self._processes.copy()):
             self.end(process)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
