@@ -1,6 +1,7 @@
 # `make demo` shows it, `make check` is for while you work, `make test` is what CI runs.
 PYTHON := .venv/bin/python
 STAMP := .venv/.stamp
+TESTS_STAMP := .venv/.tests-stamp
 SOURCES := packages tests benchmarks tools guests
 
 .PHONY: setup demo surprise check test test-full bench lock clean
@@ -11,13 +12,17 @@ setup: $(STAMP)
 $(STAMP): tools/setup requirements/lock.txt $(wildcard packages/*/pyproject.toml)
 	tools/setup
 
+$(TESTS_STAMP): $(STAMP)
+	REFLEXARC_TESTS=quick tools/setup
+	touch $@
+
 demo: setup
 	.venv/bin/reflexarc demo
 
 surprise: setup
 	.venv/bin/reflexarc demo --surprise
 
-check: setup
+check: $(TESTS_STAMP)
 	.venv/bin/ruff format --check $(SOURCES)
 	.venv/bin/ruff check $(SOURCES)
 	for platform in linux darwin; do .venv/bin/mypy --platform $$platform $(SOURCES) || exit 1; done

@@ -1,0 +1,126 @@
+"""Reading one application, ours and libatspi taking turns."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from guests.desktop import page
+from guests.desktop.session import SYSTEM_PYTHON, DesktopSession
+
+from reflexarc_agent.backends.linux.atspi.accessibility import Accessibility
+from reflexarc_agent.backends.linux.atspi.roles import ROLES
+from reflexarc_agent.backends.linux.atspi.selecting import Selector
+
+TOOLKITS = {"gtk3": 400, "chromium": 200, "qt6": 300, "gtk4": 150}
+"""The rows that the window of each has."""
+
+TURNS = 3
+AGAIN = 20
+
+
+def milliseconds(act: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    act()
+    return (time.perf_counter() - began) * 1000
+
+
+def start(desktop: DesktopSession, toolkit: str, rows: int) -> int:
+    """Start the application; returns its process id once its button shows."""
+    if toolkit == "chromium":
+        process = desktop.chromium(page.write(desktop.folder / "page.html", rows))
+    else:
+        process = desktop.app(toolkit, str(rows))
+    with Accessibility(desktop.environ) as tree:
+        last = f"Button {rows - 1}"
+        tree.run(tree.session().wait(Selector(name=last, showing=False), target=process.pid, timeout=60))
+    return process.pid
+
+
+def theirs(desktop: DesktopSession, pid: int) -> tuple[float, float, Counter[tuple[str, str]]]:
+    """Seconds of libatspi's first and second walk in a new process, and what it read."""
+    command = [SYSTEM_PYTHON, "guests/desktop/libatspi.py", str(pid), "again"]
+    done = subprocess.run(command, env=desktop.environ, capture_output=True, check=True)
+    told = json.loads(done.stdout)
+    return *told["seconds"], Counter((ROLES[role], name) for role, name in told["pairs"])
+
+
+def ours(desktop: DesktopSession, pid: int) -> tuple[float, float, dict[str, Any]]:
+    """Milliseconds of a first read without and with places and actions, each with a mirror of its own, and the tree."""
+    with Accessibility(desktop.environ) as tree:
+        session = tree.session()
+        tree.run(session.apps())
+        bare = milliseconds(lambda: tree.run(session.dump(pid, outlined=True)))
+    with Accessibility(desktop.environ) as tree:
+        session, told = tree.session(), {}
+        tree.run(session.apps())
+        full = milliseconds(lambda: told.update(tree.run(session.dump(pid))))
+    return bare, full, told
+
+
+def pairs(node: dict[str, Any]) -> Counter[tuple[str, str]]:
+    found: Counter[tuple[str, str]] = Counter()
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        found[node.get("native", node["role"]), node.get("title", "")] += 1
+        stack.extend(node["children"])
+    return found
+
+
+def find_milliseconds(desktop: DesktopSession, pid: int, name: str) -> float:
+    """A search for one button, in an application of which nothing was read."""
+    with Accessibility(desktop.environ) as tree:
+        session = tree.session()
+        tree.run(session.apps())
+        return milliseconds(lambda: tree.run(session.find(Selector(role="button", name=name), pid)))
+
+
+def measure(desktop: DesktopSession, toolkit: str, rows: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The figures of one toolkit: ours, and libatspi's."""
+    pid = start(desktop, toolkit, rows)
+    turns = [(ours(desktop, pid), theirs(desktop, pid)) for _ in range(TURNS)]
+    bare, full = statistics.median(t[0][0] for t in turns), statistics.median(t[0][1] for t in turns)
+    cold, warm = (
+        1000 * statistics.median(times) for times in zip(*(their[:2] for _, their in turns), strict=True)
+    )
+    dump = turns[-1][0][2]
+    thousands = dump["count"] / 1000
+    figures = {
+        "elements": dump["count"],
+        "identical_turns": sum(pairs(mine[2]["tree"]) == their[2] for mine, their in turns),
+        "turns": TURNS,
+        "tree_ms_per_1000": round(bare / thousands, 1),
+        "full_ms_per_1000": round(full / thousands, 1),
+        "tree_ratio": round(cold / bare, 1),
+        "full_ratio": round(cold / full, 1),
+        "find_ms": round(
+            statistics.median(find_milliseconds(desktop, pid, "Build") for _ in range(TURNS)), 1
+        ),
+        **again(desktop, pid),
+    }
+    peer = {"cold_ms_per_1000": round(cold / thousands, 1), "warm_ms_per_1000": round(warm / thousands, 1)}
+    return figures, peer
+
+
+def again(desktop: DesktopSession, pid: int) -> dict[str, float]:
+    """Dumps from a mirror that events keep current, and how large they are."""
+    with Accessibility(desktop.environ) as tree:
+        session = tree.session()
+        text = tree.run(session.dump(pid, outlined=True))["outline"]
+        interactive = tree.run(session.dump(pid, outlined=True, interactive_only=True))["outline"]
+        whole = tree.run(session.dump(pid))["tree"]
+        size = len(json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode())
+        outlines = [milliseconds(lambda: tree.run(session.dump(pid, outlined=True))) for _ in range(AGAIN)]
+        trees = [milliseconds(lambda: tree.run(session.dump(pid))) for _ in range(AGAIN)]
+    return {
+        "redump_ms": round(statistics.median(outlines), 1),
+        "retree_ms": round(statistics.median(trees), 1),
+        "outline_percent": round(100 * len(text.encode()) / size, 1),
+        "interactive_percent": round(100 * len(interactive.encode()) / size, 1),
+    }

@@ -1,0 +1,1 @@
+"""Backends: the operating systems' own interfaces, one folder a system."""

@@ -1,0 +1,1 @@
+"""The accessibility tree of Linux desktops, through AT-SPI2."""

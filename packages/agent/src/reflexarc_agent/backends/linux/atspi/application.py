@@ -1,0 +1,160 @@
+"""One application: how it is reached, and the mirror of its tree."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import Any, Callable, Optional
+
+from reflexarc_agent.backends.linux.atspi.batch import Batch
+from reflexarc_agent.backends.linux.atspi.element import SHOWING, VISIBLE, Element, Frame, Key
+from reflexarc_agent.backends.linux.atspi.names import ACCESSIBLE, ROOT_PATH
+from reflexarc_agent.backends.linux.dbus.bus import Bus, Call, Result
+from reflexarc_agent.backends.linux.dbus.errors import BusConnectError, DBusError
+
+LINES = 8
+SILENCE = 600.0
+
+
+@dataclass(eq=False)
+class Application:
+    """An application on the accessibility bus; `peer` is a straight connection, where it offers one at `address`.
+
+    Acting has connections of its own: one that is inside of an action (a modal dialog) answers nothing else.
+    """
+
+    owner: str
+    bus: Bus
+    name: str = ""
+    pid: int = 0
+    toolkit: str = ""
+    version: str = ""
+    address: str = ""
+    peer: Optional[Bus] = None
+
+    def __post_init__(self) -> None:
+        self.lines: list[Bus] = []
+        self.lock = asyncio.Lock()
+        self.silent: Optional[asyncio.Future[None]] = None
+        self.root = Element((self.owner, ROOT_PATH))
+        self.elements: dict[Key, Element] = {}
+        self.read_at: Optional[float] = None
+        self.capped: Optional[str] = None
+        self.stale: set[Key] = set()
+        self.stale_children: set[Key] = set()
+        self.doubtful: set[Key] = set()
+        self.strangers: set[Key] = set()
+        self.stale_frames = False
+        self.events = 0
+        self.reads = 0
+        self.window_events = 0
+        self.origin: Optional[tuple[int, int]] = None
+        self.window_frames: list[object] = []
+
+    @property
+    def hung(self) -> bool:
+        """Whether it left a question unanswered, and has given no sign of life since."""
+        return self.silent is not None and not self.silent.done()
+
+    def suspect(self) -> None:
+        """Take note that it didn't answer; until it answers this one question nobody waits for it again."""
+        if not self.hung:
+            self.silent = asyncio.ensure_future(self._sign_of_life())
+
+    async def _sign_of_life(self) -> None:
+        with contextlib.suppress(DBusError):
+            await self.ask(Call(*self.root.key, ACCESSIBLE, "GetRole"), SILENCE)
+
+    @property
+    def gtk4(self) -> bool:
+        """GTK 4 fills its cache only when walked, sets "showing" on windows alone, and counts from its window."""
+        return self.toolkit.lower() == "gtk" and self.version.split(".")[0] == "4"
+
+    @property
+    def browser(self) -> bool:
+        """Browsers take text by keystrokes only, whatever they answer."""
+        return self.toolkit in ("Chromium", "Gecko", "WebKitGTK", "WebKitGtk")
+
+    def frame(self, value: object) -> Optional[Frame]:
+        """The frame that GetExtents told; None where the element has no size, or its window's place isn't known."""
+        if not (isinstance(value, tuple) and len(value) == 4 and value[2] > 0 and value[3] > 0):
+            return None
+        if self.gtk4 and self.origin is None:
+            return None
+        x, y = self.origin or (0, 0)
+        return Frame(value[0] + x, value[1] + y, value[2], value[3])
+
+    def shows(self, element: Element) -> bool:
+        """Whether the element says that it is on the screen."""
+        return bool(element.states & (VISIBLE | SHOWING if self.gtk4 else SHOWING))
+
+    def post(self, batch: Batch, call: Call, tell: Callable[[Result], None]) -> None:
+        """Send a reading call by the fastest way."""
+        if self.peer and not self.peer.closed and call.destination == self.owner:
+            batch.post(self.peer, call._replace(destination=""), tell)
+        else:
+            batch.post(self.bus, call, tell)
+
+    async def ask(self, call: Call, timeout: float) -> Any:
+        """The first value of the answer to a reading call, None where it has none; raises as `Bus.call` does."""
+        if self.peer and not self.peer.closed and call.destination == self.owner:
+            answer = await self.peer.call(call._replace(destination=""), timeout)
+        else:
+            answer = await self.bus.call(call, timeout)
+        return answer[0] if answer else None
+
+    async def line(self) -> Bus:
+        """A connection to act through, on which no action is under way."""
+        self.lines = [line for line in self.lines if not line.closed]
+        for line in self.lines:
+            if not line.busy:
+                return line
+        if not self.address or len(self.lines) >= LINES:
+            return self.bus
+        try:
+            line = await Bus.connect(self.address, peer=True)
+        except BusConnectError:
+            return self.bus
+        self.lines.append(line)
+        return line
+
+    def close(self) -> None:
+        """End the straight connections."""
+        if self.silent:
+            self.silent.cancel()
+        for bus in (self.peer, *self.lines):
+            if bus:
+                bus.close()
+
+    def plant(self) -> Element:
+        """Begin the mirror anew, with its root alone."""
+        self.root = Element(self.root.key)
+        self.elements = {self.root.key: self.root}
+        self.stale.clear()
+        self.stale_children.clear()
+        self.doubtful.clear()
+        self.strangers.clear()
+        self.stale_frames = False
+        self.capped = None
+        return self.root
+
+    def unplaced(self) -> list[Element]:
+        """The elements that show, and whose place isn't known."""
+        return [element for element in self.elements.values() if not element.placed and self.shows(element)]
+
+    @property
+    def behind(self) -> bool:
+        """Whether events have told of something that isn't read yet."""
+        return bool(self.stale or self.stale_children or self.doubtful or self.strangers)
+
+    def drop(self, element: Element) -> None:
+        """Take an element and what is below it out of the mirror."""
+        for gone in element.walk():
+            self.elements.pop(gone.key, None)
+            self.stale.discard(gone.key)
+            self.stale_children.discard(gone.key)
+            self.doubtful.discard(gone.key)
+        if element.parent and element in element.parent.children:
+            element.parent.children.remove(element)
+        element.parent = None

@@ -1,0 +1,89 @@
+"""What events of an application say about its mirror.
+
+Source: AT-SPI2, `xml/Event.xml` and `xml/Cache.xml`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reflexarc_agent.backends.linux.atspi.application import Application
+from reflexarc_agent.backends.linux.atspi.asking import is_key
+from reflexarc_agent.backends.linux.atspi.cache import NAME_CHARACTERS
+from reflexarc_agent.backends.linux.atspi.element import Key
+from reflexarc_agent.backends.linux.atspi.names import PREFIX, STATE
+from reflexarc_agent.backends.linux.dbus.errors import FormatError
+from reflexarc_agent.backends.linux.dbus.message import INTERFACE, MEMBER, PATH, Message
+
+OBJECT, WINDOW, CACHE = PREFIX + "Event.Object", PREFIX + "Event.Window", PREFIX + "Cache"
+INTERFACES = (OBJECT, WINDOW, CACHE)
+STRANGERS = 20
+"""Objects that aren't in the mirror and sent events: Chromium tells of a new page in no other way."""
+
+APPEARANCE = STATE["showing"] | STATE["visible"]
+
+
+def apply(app: Application, message: Message) -> None:
+    """Note in the mirror what an event says, or what it makes worth reading again."""
+    try:
+        values = message.values()
+    except FormatError:
+        return
+    app.events += 1
+    interface = message.text(INTERFACE)
+    if interface == OBJECT and len(values) >= 4:
+        _object(app, message.text(MEMBER), (app.owner, message.text(PATH)), values)
+    elif interface == WINDOW:
+        app.window_events += 1
+        app.stale_children.add(app.root.key)
+        app.stale_frames = True
+    elif interface == CACHE and values:
+        _cache(app, message.text(MEMBER), values[0])
+
+
+def _object(app: Application, member: str, key: Key, values: tuple[Any, ...]) -> None:
+    if key not in app.elements and len(app.strangers) < STRANGERS:
+        app.strangers.add(key)
+    if member in ("BoundsChanged", "VisibleDataChanged"):
+        app.stale_frames = True
+        app.doubtful.add(key)
+    elif member == "ChildrenChanged":
+        app.stale_children.add(key)
+        app.stale_frames = True
+    elif member == "StateChanged":
+        _state(app, key, str(values[0]), bool(values[1]))
+    elif member == "PropertyChange":
+        _property(app, key, str(values[0]), values[3])
+    elif member in ("TextChanged", "SelectionChanged", "ModelChanged", "ActiveDescendantChanged"):
+        app.stale.add(key)
+
+
+def _state(app: Application, key: Key, name: str, on: bool) -> None:
+    element, bit = app.elements.get(key), STATE.get(name, 0)
+    if element is None:
+        return
+    if name == "defunct" and on:
+        app.drop(element)
+        return
+    element.states = element.states | bit if on else element.states & ~bit
+    if bit & APPEARANCE:
+        element.placed = False
+        app.stale.add(key)
+        app.stale_frames = True
+
+
+def _property(app: Application, key: Key, name: str, value: Any) -> None:
+    element = app.elements.get(key)
+    if element and name == "accessible-name" and isinstance(value, str):
+        element.name = value[:NAME_CHARACTERS]
+    elif element:
+        app.stale.add(key)
+
+
+def _cache(app: Application, member: str, value: Any) -> None:
+    if member == "RemoveAccessible" and is_key(value):
+        element = app.elements.get(value)
+        if element and element is not app.root:
+            app.drop(element)
+    elif member == "AddAccessible" and isinstance(value, tuple) and len(value) > 2 and is_key(value[2]):
+        app.stale_children.add(value[2])

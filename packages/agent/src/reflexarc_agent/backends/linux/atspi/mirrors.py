@@ -1,0 +1,140 @@
+"""Mirrors of applications, kept current by their events."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Callable, Iterable, Optional
+
+from reflexarc_agent.backends.linux.atspi import names
+from reflexarc_agent.backends.linux.atspi.application import Application
+from reflexarc_agent.backends.linux.atspi.asking import ANSWER, EXTENTS, Asking, Bounds, is_key
+from reflexarc_agent.backends.linux.atspi.element import Element, Key
+from reflexarc_agent.backends.linux.atspi.reading import Reading
+from reflexarc_agent.backends.linux.dbus.bus import Bus, Call, call_of
+from reflexarc_agent.backends.linux.dbus.errors import DBusError
+
+MIRROR_AGE = 30.0
+"""Seconds after which a mirror is read anew, for toolkits that keep a change to themselves."""
+
+Origin = Callable[[int, str], "Optional[tuple[int, int]]"]
+"""Tells where a process's window of a title begins on the screen."""
+
+
+class Mirrors:
+    """Reads applications into their mirrors, and again what their events made stale."""
+
+    def __init__(self, bus: Bus, bounds: Bounds, origin: Optional[Origin]) -> None:
+        self._bus = bus
+        self._bounds = bounds
+        self._origin = origin
+
+    async def current(self, app: Application, seconds: float = 5.0, patient: bool = True) -> None:
+        """Bring an application's mirror up to date, within so many seconds; unless `patient`, not if it is hung."""
+        if app.silent and app.hung:
+            await asyncio.wait({app.silent}, timeout=seconds if patient else 0)
+            if app.hung:
+                return
+        async with app.lock:
+            loop = asyncio.get_running_loop()
+            begun = loop.time()
+            if (
+                app.read_at is None
+                or begun - app.read_at > MIRROR_AGE
+                or not await self._caught_up(app, seconds)
+            ):
+                await self._whole(app, seconds - (loop.time() - begun))
+            elif app.behind:
+                await self._parts(app, seconds)
+
+    async def placed(self, app: Application, seconds: float = 5.0) -> None:
+        """Learn the places and actions of all elements that show, where they aren't known."""
+        async with app.lock:
+            if app.stale_frames:
+                app.stale_frames = False
+                for element in app.elements.values():
+                    element.placed = False
+            reading = Reading(app, self._bounds)
+            await reading.places(app.unplaced(), seconds)
+            app.capped = app.capped or reading.capped
+
+    async def _whole(self, app: Application, seconds: float) -> None:
+        await self._locate(app)
+        reading = Reading(app, self._bounds)
+        await reading.whole(seconds)
+        app.capped = reading.capped
+        whole = not reading.timed_out and await self._awake(app)
+        app.read_at = asyncio.get_running_loop().time() if whole and app.root.children else None
+        if reading.timed_out and not app.root.children:
+            app.suspect()
+
+    async def _awake(self, app: Application) -> bool:
+        """Whether an application tells all it has; Chromium tells of its pages only once attributes were asked for."""
+        if app.toolkit != "Chromium" or any(
+            element.role == "document-web" for element in app.elements.values()
+        ):
+            return True
+        asking = Asking(app, self._bounds)
+        for element in [*app.elements.values()][:100]:
+            for member in ("GetAttributes", "GetRelationSet"):
+                asking.ask(element, (names.ACCESSIBLE, member), lambda _, value: None)
+        await asking.finish(ANSWER)
+        return False
+
+    async def _locate(self, app: Application) -> None:
+        """Learn where GTK 4's windows begin on the screen: it counts from there."""
+        if app.gtk4 and self._origin:
+            titles = {window.name for window in app.root.children}
+            loop = asyncio.get_running_loop()
+            origins = [
+                await loop.run_in_executor(None, self._origin, app.pid, title) for title in titles or {""}
+            ]
+            origin = next((known for known in origins if known), None)
+            app.stale_frames |= app.origin != origin
+            app.origin = origin
+
+    async def _place_strangers(self, app: Application) -> None:
+        """Find the nearest ancestor in the mirror of each object that isn't there: its children are to be read."""
+        for key in list(app.strangers):
+            for _ in range(32):
+                call = call_of(*key, names.PROPERTIES + ".Get", "ss", names.ACCESSIBLE, "Parent")
+                try:
+                    above = await app.ask(call, ANSWER)
+                except DBusError:
+                    break
+                if not is_key(above) or above == app.root.key:
+                    break
+                if above in app.elements:
+                    app.stale_children.add(above)
+                    break
+                key = above
+        app.strangers.clear()
+
+    async def _parts(self, app: Application, seconds: float) -> None:
+        await self._place_strangers(app)
+        doubtful = app.doubtful - app.stale_children
+        stale, grown, unsure = (_known(app, found) for found in (app.stale, app.stale_children, doubtful))
+        for done in (app.stale, app.stale_children, app.doubtful):
+            done.clear()
+        reading = Reading(app, self._bounds)
+        await reading.parts(stale, grown, seconds, unsure)
+        if reading.timed_out:
+            app.capped, app.read_at = "time", None
+
+    async def _caught_up(self, app: Application, seconds: float) -> bool:
+        """Ask the windows where they are, by the way events come: those sent before are in the mirror then."""
+        await self._locate(app)
+        asking = Asking(app, self._bounds)
+        before = [(window, window.frame) for window in app.root.children[:64]]
+        answered: list[Any] = []
+        for window, _ in before:
+            call = Call(*window.key, *EXTENTS, "u", names.SCREEN_BODY)
+            asking.batch.post(self._bus, call, answered.append)
+        await asking.finish(min(ANSWER, seconds))
+        frames = [answer[0] for answer in answered if isinstance(answer, tuple) and answer]
+        app.stale_frames |= bool(app.window_frames) and frames != app.window_frames
+        app.window_frames = frames
+        return not asking.timed_out and len(frames) == len(before)
+
+
+def _known(app: Application, found: Iterable[Key]) -> list[Element]:
+    return [app.elements[key] for key in found if key in app.elements]

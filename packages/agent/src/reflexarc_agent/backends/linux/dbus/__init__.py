@@ -1,0 +1,1 @@
+"""A D-Bus client of the standard library alone: a pure protocol, and one asyncio shell around it."""

@@ -1,0 +1,1 @@
+"""X11 through its own client libraries: pixels, changes, pointer, keys."""

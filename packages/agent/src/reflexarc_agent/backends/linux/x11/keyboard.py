@@ -1,0 +1,237 @@
+"""Keys and text through XTEST; characters that no key has are put on spare keys first.
+
+A key is given another character only when the clients have had time to read the last one typed with it.
+Source: X protocol, "Keyboards", KEYSYM encoding; XTEST, "XTestFakeKeyEvent".
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections import OrderedDict
+from typing import Callable, Optional
+
+from reflexarc_agent.backends.linux.x11.display import Display
+from reflexarc_agent.backends.linux.x11.errors import NotTypeableError
+from reflexarc_agent.backends.linux.x11.libraries import library, xlib
+
+UNICODE = 0x1000000
+SETTLE = 0.4
+"""Seconds after which a client has read a key that was typed."""
+
+MEDIA = 0x1008FF
+"""The upper bits of the keysyms of multimedia keys, which are borrowed once the unused keys are all taken."""
+
+LOCK = 2
+CHARACTERS = 100_000
+BATCH = 200
+"""Characters between two looks whether the server has taken them."""
+
+KEYS = {
+    "ctrl": "Control_L", "control": "Control_L", "shift": "Shift_L", "alt": "Alt_L", "option": "Alt_L",
+    "super": "Super_L", "cmd": "Super_L", "meta": "Super_L", "win": "Super_L", "altgr": "ISO_Level3_Shift",
+    "enter": "Return", "return": "Return", "esc": "Escape", "escape": "Escape", "tab": "Tab",
+    "space": "space", "backspace": "BackSpace", "delete": "Delete", "del": "Delete", "insert": "Insert",
+    "home": "Home", "end": "End", "pageup": "Prior", "pagedown": "Next", "up": "Up", "down": "Down",
+    "left": "Left", "right": "Right", "menu": "Menu", "print": "Print", "pause": "Pause", "capslock": "Caps_Lock",
+    **{f"f{number}": f"F{number}" for number in range(1, 25)},
+}  # fmt: skip
+"""X names of the keys that a chord can hold; anything else in it is one character."""
+
+_CONTROLS = {"\n": 0xFF0D, "\r": 0xFF0D, "\t": 0xFF09, "\b": 0xFF08, "\x1b": 0xFF1B}
+
+
+class Keyboard:
+    """Presses keys on one display."""
+
+    def __init__(self, display: Display, clock: Callable[[], float] = time.monotonic) -> None:
+        self._display = display
+        self._clock = clock
+        self._test = library("libXtst.so.6")
+        self._pool: OrderedDict[int, tuple[int, float]] = OrderedDict()
+        self._down: list[int] = []
+        self._read_mapping()
+
+    def close(self) -> None:
+        """Let go of what is held down, and give the borrowed keys back."""
+        self.release()
+        if self._pool:
+            self._rows.update(self._lent)
+            self._pool.clear()
+            self._write_mapping()
+
+    # -- keys
+
+    def key(self, chord: str) -> None:
+        """Press keys together, as "ctrl+alt+t"; raises NotTypeableError where one isn't a key."""
+        parts = [part for part in chord.split("+") if part] + (
+            ["+"] if chord.endswith("++") or chord == "+" else []
+        )
+        if not parts or len(parts) > 8:
+            raise NotTypeableError(f"{chord[:40]!r} is no chord of one to eight keys")
+        with self._display.lock:
+            codes = [self._named(part) for part in parts]
+            for code in codes:
+                self._strike(code, True)
+            for code in reversed(codes):
+                self._strike(code, False)
+            self._display.check("pressing keys")
+
+    def key_down(self, name: str) -> None:
+        """Hold a key down, until `key_up` or `release`."""
+        with self._display.lock:
+            code = self._named(name)
+            self._down.append(code)
+            self._strike(code, True)
+            self._display.check("pressing a key")
+
+    def key_up(self, name: str) -> None:
+        """Let a key go."""
+        with self._display.lock:
+            code = self._named(name)
+            if code in self._down:
+                self._down.remove(code)
+            self._strike(code, False)
+            self._display.check("releasing a key")
+
+    def release(self) -> None:
+        """Let everything go that is still held down."""
+        with self._display.lock:
+            for code in self._down:
+                self._strike(code, False)
+            self._down.clear()
+            self._display.check("releasing keys")
+
+    def _strike(self, code: int, down: bool) -> None:
+        self._test.XTestFakeKeyEvent(self._display.handle, code, down, 0)
+
+    def _named(self, name: str) -> int:
+        """The key code of a key's name, or of a character."""
+        known = KEYS.get(name.lower())
+        if known:
+            sym = int(xlib().XStringToKeysym(known.encode()))
+        elif len(name) == 1:
+            sym = keysym(name.lower() if name.isascii() else name)
+        else:
+            raise NotTypeableError(f"there is no key {name[:40]!r}")
+        code = self._plain.get(sym)
+        if code is None:
+            code = self._map([sym])[sym]
+        return code
+
+    # -- text
+
+    def type(self, text: str) -> None:
+        """Type a text; raises NotTypeableError, before anything is typed, where a character can't be."""
+        if len(text) > CHARACTERS:
+            raise NotTypeableError(f"{len(text)} characters are too many at once; {CHARACTERS} are allowed")
+        text = text.replace("\r\n", "\n")
+        syms = [keysym(character) for character in text]
+        with self._display.lock:
+            locked = bool(self._display.pointer()[2] & LOCK)
+            if locked:
+                self.key("capslock")
+            while syms:
+                typed = self._type_some(syms)
+                if not typed:
+                    raise NotTypeableError(f"{self._display.name} has no unused key to type that with")
+                syms = syms[typed:]
+            if locked:
+                self.key("capslock")
+
+    def _type_some(self, syms: list[int]) -> int:
+        """Type as many as there are keys for; returns how many those were."""
+        wanted: dict[int, None] = {}
+        count = 0
+        for sym in syms[:BATCH]:
+            if sym not in self._typed and sym not in wanted and len(wanted) == len(self._spare):
+                break
+            if sym not in self._typed:
+                wanted[sym] = None
+            count += 1
+        mapped = self._map(list(wanted)) if wanted else {}
+        now = self._clock()
+        for sym in syms[:count]:
+            code, shift = (mapped[sym], False) if sym in mapped else self._typed[sym]
+            if shift:
+                self._strike(self._shift, True)
+            self._strike(code, True)
+            self._strike(code, False)
+            if shift:
+                self._strike(self._shift, False)
+            if sym in mapped:
+                self._pool[sym] = (code, now)
+        self._display.check("typing")
+        return count
+
+    # -- the mapping
+
+    def _read_mapping(self) -> None:
+        """Learn which keys there are, and which are unused."""
+        low, high, width = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+        x = xlib()
+        with self._display.lock:
+            x.XDisplayKeycodes(self._display.handle, ctypes.byref(low), ctypes.byref(high))
+            count = high.value - low.value + 1
+            table = x.XGetKeyboardMapping(self._display.handle, low.value, count, ctypes.byref(width))
+            rows = [list(table[at * width.value : (at + 1) * width.value]) for at in range(count)]
+            x.XFree(table)
+        self._low, self._width = low.value, max(2, width.value)
+        self._rows = {low.value + at: row for at, row in enumerate(rows)}
+        self._plain: dict[int, int] = {}
+        self._typed: dict[int, tuple[int, bool]] = {}
+        unused = {code: list(row) for code, row in self._rows.items() if not any(row)}
+        media = {code: list(row) for code, row in self._rows.items() if row[0] >> 8 == MEDIA}
+        self._lent = {**unused, **media}
+        self._spare = list(self._lent)
+        for code, row in self._rows.items():
+            if code in media:
+                continue
+            for level, sym in enumerate(row[:2]):
+                self._plain.setdefault(sym, code)
+                if sym and (level == 0 or row[0] != sym):
+                    self._typed.setdefault(sym, (code, level == 1))
+        self._shift = self._plain.get(0xFFE1, 0)
+
+    def _map(self, syms: list[int]) -> dict[int, int]:
+        """Put characters on unused keys, all by one request; returns the key of each."""
+        missing = [sym for sym in syms if sym not in self._pool]
+        for sym in syms:
+            if sym in self._pool:
+                self._pool.move_to_end(sym)
+        free = [code for code in self._spare if code not in {used for used, _ in self._pool.values()}]
+        newest: Optional[float] = None
+        while len(free) < len(missing):
+            if not self._pool:
+                raise NotTypeableError(f"{self._display.name} has no unused key to type that with")
+            _, (code, used_at) = self._pool.popitem(last=False)
+            newest = used_at if newest is None else max(newest, used_at)
+            free.append(code)
+        if newest is not None:
+            time.sleep(max(0.0, newest + SETTLE - self._clock()))
+        for sym, code in zip(missing, free):
+            self._rows[code] = [sym, sym]
+            self._pool[sym] = (code, self._clock())
+        if missing:
+            self._write_mapping()
+        return {sym: self._pool[sym][0] for sym in syms}
+
+    def _write_mapping(self) -> None:
+        first, last = min(self._spare), max(self._spare)
+        width = self._width
+        flat = [sym for code in range(first, last + 1) for sym in (self._rows[code] + [0] * width)[:width]]
+        table = (ctypes.c_ulong * len(flat))(*flat)
+        xlib().XChangeKeyboardMapping(self._display.handle, first, width, table, last - first + 1)
+        self._display.check("putting characters on keys")
+
+
+def keysym(character: str) -> int:
+    """The number that X gives a character; raises NotTypeableError where it has none."""
+    point = ord(character)
+    if character in _CONTROLS:
+        return _CONTROLS[character]
+    if 0x20 <= point < 0x7F or 0xA0 <= point < 0x100:
+        return point
+    if point < 0x100 or 0xD800 <= point < 0xE000:
+        raise NotTypeableError(f"U+{point:04X} is no character that can be typed")
+    return UNICODE | point
