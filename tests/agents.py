@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -214,10 +214,13 @@ def command(*arguments: str) -> list[str]:
 
 
 @contextmanager
-def running(path: Path, *arguments: str) -> Iterator[Agent]:
+def running(path: Path, *arguments: str, extra: Mapping[str, str] | None = None) -> Iterator[Agent]:
     """Run an agent on a unix socket; what it says on stderr after its start must be nothing."""
     process = subprocess.Popen(
-        command("--unix", str(path), *arguments), env=environment(), stderr=subprocess.PIPE, text=True
+        command("--unix", str(path), *arguments),
+        env={**environment(), **(extra or {})},
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stderr is not None
     try:

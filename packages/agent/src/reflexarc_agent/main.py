@@ -12,6 +12,7 @@ from types import FrameType
 from typing import List, Optional, Sequence, Tuple
 
 from reflexarc_agent import VERSION
+from reflexarc_agent.backend import Backend
 from reflexarc_agent.channel import PipeChannel
 from reflexarc_agent.connection import Connection
 from reflexarc_agent.files import Files
@@ -30,7 +31,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         parser.error("name at least one of --unix, --tcp and --stdio")
     if chosen.stdio and (chosen.unix or chosen.tcp):
         parser.error("--stdio serves the one host that started it: leave --unix and --tcp away")
-    registry = Registry([Files()], chosen.without)
+    registry = Registry([Files(), *_desktop()], chosen.without)
     try:
         if chosen.stdio:
             _serve_stdio(registry)
@@ -40,6 +41,15 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         print(f"reflexarc-agent: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _desktop() -> List[Backend]:
+    """The backends of the desktop session that the agent runs in."""
+    if sys.platform != "linux":
+        return []
+    from reflexarc_agent.backends.linux.serving import backends
+
+    return backends(os.environ)
 
 
 def _parser() -> argparse.ArgumentParser:
