@@ -45,11 +45,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 def _desktop() -> List[Backend]:
     """The backends of the desktop session that the agent runs in."""
-    if sys.platform != "linux":
-        return []
-    from reflexarc_agent.backends.linux.serving import backends
+    if sys.platform == "linux":
+        from reflexarc_agent.backends.linux.serving import backends
 
-    return backends(os.environ)
+        return backends(os.environ)
+    else:  # noqa: RET505 (mypy knows what is unreachable on a platform only so)
+        return []
 
 
 def _parser() -> argparse.ArgumentParser:
