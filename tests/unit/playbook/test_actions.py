@@ -133,10 +133,17 @@ def test_a_result_never_gets_into_a_command(step: dict[str, object]) -> None:
         load({"wait_for": "grub_menu", "register": "got"}, step)
 
 
-def test_a_result_never_gets_into_what_a_grant_binds() -> None:
-    mount = {"action": "mount_iso", "args": {"source": "{{ got.match }}"}, "destructive": True}
-    with pytest.raises(PlaybookError, match="a grant can't bind"):
-        load({"wait_for": "grub_menu", "register": "got"}, mount)
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"action": "mount_iso", "args": {"source": "{{ got.match }}"}, "destructive": True},
+        {"action": "upload", "args": {"source": "{{ got.match }}", "target": "/x"}},
+        {"action": "download", "args": {"source": "/x", "target": "a/{{ got.match }}"}},
+    ],
+)
+def test_a_result_never_names_a_file_of_the_host(step: dict[str, object]) -> None:
+    with pytest.raises(PlaybookError, match="names no file of this host"):
+        load({"wait_for": "grub_menu", "register": "got"}, step)
 
 
 def test_a_result_gets_into_env_and_argv_and_a_variable_into_a_command() -> None:

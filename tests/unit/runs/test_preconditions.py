@@ -201,7 +201,7 @@ def test_a_single_call_is_not_sent_where_preflight_fails(tmp_path: Path) -> None
     async def play() -> None:
         async with lab(tmp_path, up(), grant=["power.reset"]) as it:
             it.machine.play(Entry(signal=False))
-            with pytest.raises(MachineError, match="preflight: screen: no signal"):
+            with pytest.raises(MachineError, match="preflight: signal: it is on"):
                 await it.session.power.reset()
             with pytest.raises(SafetyError):
                 await it.session.power.off()

@@ -6,10 +6,11 @@ import random
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.outliving import UNWRITTEN, Death, Drive, Outliving, run
+from tests.outliving import UNWRITTEN, Death, Drive, Outliving, run, together
 from tests.unit.runs.test_crashes import DESTRUCTIVE, PLAYBOOK, SCRIPT, SECRET, WHOLE, Place
 
 from reflexarc.errors import JournalError, RunError
@@ -134,3 +135,14 @@ def test_a_run_lost_before_anything_was_seen_is_described(tmp_path: Path) -> Non
     ledger.record(Lost(2.0, "gone"))
     assert ledger.state.escalation is not None
     assert describe_escalation(ledger.state, ledger.state.escalation)["history"] == []
+
+
+def _opened(path: Path) -> None:
+    Journal(path).close()
+
+
+def test_many_processes_make_the_journal_at_once(tmp_path: Path) -> None:
+    for attempt in range(5):
+        path = tmp_path / str(attempt) / "runs.sqlite"
+        assert together([partial(_opened, path)] * 6) == [0] * 6
+        assert Journal(path).runs() == []

@@ -202,20 +202,16 @@ def _templates(step: Step) -> Iterator[str]:
 
 
 def _refuse_results(document: Document, path: Path, step: Step, registered: Collection[str]) -> None:
-    """Refuse a result of an earlier step where no value of a screen or guest may get to: a grant can't bind it."""
+    """Refuse a result of an earlier step where no value of a screen or guest may get to."""
     if step.spec is None:
         return
-    bound = step.authorisation is not None
-    for template in step.spec.templates(step.args, trusted_only=not bound):
+    for template in step.spec.templates(step.args, trusted_only=True):
         for name in names_in(template):
             if name.split(".", 1)[0] in registered:
-                why = (
-                    "is destructive: a grant can't bind what isn't known yet"
-                    if bound
-                    else "runs what it is given: hand it to exec in env or argv"
-                )
                 raise document.error(
-                    (*path, "args"), f"{{{{ {name} }}}} came from the machine, and {step.action} {why}"
+                    (*path, "args"),
+                    f"{{{{ {name} }}}} came from the machine: it names no file of this host and stands in no command; "
+                    "exec takes it in env or argv",
                 )
 
 

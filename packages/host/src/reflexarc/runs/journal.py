@@ -7,6 +7,7 @@ events are is loaded with the first of them.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 import time
@@ -76,19 +77,39 @@ class Journal:
             self._prepare()
 
     def _prepare(self) -> None:
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        tables = self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]
+        if not self._is_there():
+            with self._alone():
+                self._create()
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        # Moving the log into the file waits for the disk; a run is over before that is due.
+        self._db.execute("PRAGMA wal_autocheckpoint=4000")
+
+    def _is_there(self) -> bool:
+        # In one statement: another process may make the tables between two.
+        version, tables = self._db.execute(
+            "SELECT user_version, (SELECT COUNT(*) FROM sqlite_master) FROM pragma_user_version"
+        ).fetchone()
         if version != VERSION and tables:
             raise JournalError(
                 "the journal of runs was written by another version of reflexarc; move it away to begin a new one",
                 path=self.path,
             )
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        # Moving the log into the file waits for the disk; a run is over before that is due.
-        self._db.execute("PRAGMA wal_autocheckpoint=4000")
-        if not tables:
+        return bool(tables)
+
+    def _create(self) -> None:
+        if not self._is_there():
+            self._db.execute("PRAGMA journal_mode=WAL")
             self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes from making the journal at once: SQLite waits for nobody where it switches to WAL."""
+        lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
 
     def close(self) -> None:
         """Close the file."""
