@@ -217,7 +217,7 @@ def test_asking_who_drives_a_run_takes_nothing(tmp_path: Path) -> None:
         assert not any(pool.map(lambda _: is_driven(tmp_path, "run-1"), range(400)))
     lock.acquire()
     assert is_driven(tmp_path, "run-1")
-    assert not lock.held_by_another()
+    assert lock.holder() is None
     lock.release()
 
 

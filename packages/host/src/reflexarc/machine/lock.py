@@ -1,4 +1,4 @@
-"""The machine's lock: whoever sends to a machine holds it; it falls with the process that held it."""
+"""Locks on files, which fall with the process that held them; the machine's: whoever sends to it holds it."""
 
 from __future__ import annotations
 
@@ -11,85 +11,143 @@ from pathlib import Path
 from reflexarc.errors import ConfigError, MachineBusyError
 
 MAX_HOLDER = 500
-RETRIES, RETRY = 3, 0.01
+RETRIES, RETRY = 10, 0.005
+
+
+class FileLock:
+    """An advisory lock on a file; with `with` it is waited for. Raises OSError where the file can't be opened."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether it is held here."""
+        return self._fd is not None
+
+    def take(self) -> bool:
+        """Take the lock without waiting; False where another holds it."""
+        if self._fd is not None:
+            return True
+        fd = self._open()
+        if _taken(fd):
+            self._fd = fd
+            return True
+        os.close(fd)
+        return False
+
+    def wait(self) -> None:
+        """Take the lock once nobody else holds it."""
+        if self._fd is None:
+            fd = self._open()
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+            except BaseException:
+                os.close(fd)
+                raise
+            self._fd = fd
+
+    def sign(self, holder: str) -> None:
+        """Write who holds it, for others to read."""
+        assert self._fd is not None
+        with suppress(OSError):
+            # On a full disk the lock holds all the same; it only can't say who has it.
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, holder.encode()[:MAX_HOLDER], 0)
+
+    def release(self) -> None:
+        """Give the lock back; giving it back twice is fine."""
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
+
+    def holder(self) -> str | None:
+        """Who else holds the lock at this moment, None where nobody does; nothing is made or written."""
+        if self._fd is not None:
+            return None
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            if _try(fd, fcntl.LOCK_SH):
+                return None
+            return os.pread(fd, MAX_HOLDER, 0).decode(errors="replace").strip() or "another process"
+        finally:
+            os.close(fd)
+
+    def __enter__(self) -> FileLock:
+        self.wait()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
+    def _open(self) -> int:
+        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 class MachineLock:
-    """An advisory lock on a file; `holder` is what others are told while it is held."""
+    """The lock of a machine; `holder` is what others are told while it is held."""
 
     def __init__(self, path: Path, machine: str, holder: str) -> None:
-        self._path = path
+        self._file = FileLock(path)
         self._machine = machine
         self._holder = holder
-        self._fd: int | None = None
 
     def acquire(self) -> bool:
         """Take the lock or raise MachineBusyError that names the holder; False where it was held here already."""
-        if self._fd is not None:
+        if self._file.held:
             return False
-        fd = self._open()
-        for patience in range(RETRIES, -1, -1):
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if patience:
-                    # Somebody may only be asking who holds it.
-                    time.sleep(RETRY)
-                    continue
-                holder = os.read(fd, MAX_HOLDER).decode(errors="replace").strip() or "another process"
-                os.close(fd)
-                raise MachineBusyError(
-                    f"in use by {holder}; wait until it ends or is held, or stop it",
-                    machine=self._machine,
-                    operation="lock",
-                ) from None
-        with suppress(OSError):
-            # On a full disk the lock holds all the same; it only can't say who has it.
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, f"{self._holder} (process {os.getpid()})".encode()[:MAX_HOLDER], 0)
-        self._fd = fd
+        try:
+            self._file.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            taken = self._file.take()
+        except OSError as error:
+            raise self._unusable(error) from error
+        if not taken:
+            raise MachineBusyError(
+                f"in use by {self.holder() or 'another process'}; wait until it ends or is held, or stop it",
+                machine=self._machine,
+                operation="lock",
+            )
+        self._file.sign(f"{self._holder} (process {os.getpid()})")
         return True
 
     def release(self) -> None:
         """Give the lock back; giving it back twice is fine."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-
-    def held_by_another(self) -> bool:
-        """Tell whether somebody else holds the lock at this moment; nothing is taken or written."""
-        if self._fd is not None:
-            return False
-        fd = self._open()
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(fd)
-        return False
+        self._file.release()
 
     def holder(self) -> str | None:
         """Who else holds the lock at this moment, None where nobody does; nothing is made or written."""
-        if self._fd is not None or not self._path.exists():
-            return None
-        fd = self._open()
         try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return os.read(fd, MAX_HOLDER).decode(errors="replace").strip() or "another process"
-        finally:
-            os.close(fd)
-        return None
-
-    def _open(self) -> int:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            return self._file.holder()
         except OSError as error:
-            raise ConfigError(
-                f"can't open the lock of machine {self._machine}: {error.strerror}; "
-                "check the disk and the rights of that folder",
-                path=self._path,
-            ) from error
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: OSError) -> ConfigError:
+        return ConfigError(
+            f"can't open the lock of machine {self._machine}: {error.strerror}; "
+            "check the disk and the rights of that folder",
+            path=self._file.path,
+        )
+
+
+def _try(fd: int, kind: int) -> bool:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _taken(fd: int) -> bool:
+    """Take the lock; one that can be shared is held by somebody who only asks who holds it, and soon free."""
+    for _ in range(RETRIES):
+        if _try(fd, fcntl.LOCK_EX):
+            return True
+        if not _try(fd, fcntl.LOCK_SH):
+            return False
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        time.sleep(RETRY)
+    return _try(fd, fcntl.LOCK_EX)

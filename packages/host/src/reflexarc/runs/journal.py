@@ -7,7 +7,6 @@ events are is loaded with the first of them.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflexarc.errors import JournalError, RunError
+from reflexarc.machine.lock import FileLock
 
 if TYPE_CHECKING:
     from reflexarc.playbook.events import Event
@@ -101,15 +101,9 @@ class Journal:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep other processes from making the journal at once: SQLite waits for nobody where it switches to WAL."""
-        lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
+    def _alone(self) -> FileLock:
+        """Keeps other processes from making the journal at once: SQLite waits for nobody where it switches to WAL."""
+        return FileLock(Path(f"{self.path}.lock"))
 
     def close(self) -> None:
         """Close the file."""

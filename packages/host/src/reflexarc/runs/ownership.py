@@ -20,10 +20,7 @@ def run_lock(runs: Path, run_id: str) -> MachineLock:
 
 def is_driven(runs: Path, run_id: str) -> bool:
     """Tell whether a process drives the run now."""
-    lock = runs / run_id / "lock"
-    if not lock.exists():
-        return False
-    return MachineLock(lock, run_id, "").held_by_another()
+    return MachineLock(runs / run_id / "lock", f"run {run_id}", "").holder() is not None
 
 
 def standing(run: Summary, runs: Path) -> str:

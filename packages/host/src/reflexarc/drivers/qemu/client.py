@@ -24,7 +24,6 @@ from qemu.qmp import (
     StateError,
 )
 
-from reflexarc.drivers.qemu.locks import Lock
 from reflexarc.errors import (
     ConnectError,
     ConnectionLostError,
@@ -33,6 +32,7 @@ from reflexarc.errors import (
     OperationTimeoutError,
     PeerProtocolError,
 )
+from reflexarc.machine.lock import FileLock
 
 REPLY_TIMEOUT = 20.0
 
@@ -70,7 +70,7 @@ class Peer(Protocol):
 class Monitor:
     """A QMP connection to a running QEMU, exclusive to its holder until `close()`."""
 
-    def __init__(self, peer: Peer, client: QMPClient, lock: Lock) -> None:
+    def __init__(self, peer: Peer, client: QMPClient, lock: FileLock) -> None:
         self.peer = peer
         self.lost: ConnectionLostError | None = None
         self._client = client
@@ -88,12 +88,12 @@ class Monitor:
         Raises MachineBusyError when programs of ours hold all of them, ConnectError when QEMU does not answer.
         """
         for number, path in enumerate(peer.monitors):
-            lock = Lock.take(peer.folder / f"qmp-{number}.lock")
-            if lock is not None:
+            lock = FileLock(peer.folder / f"qmp-{number}.lock")
+            if lock.take():
                 try:
                     return cls(peer, await _connected(peer, path), lock)
                 except BaseException:
-                    lock.close()
+                    lock.release()
                     raise
         count = len(peer.monitors)
         programs = f"{count} programs are" if count > 1 else "another program is"
@@ -165,7 +165,7 @@ class Monitor:
         self._watch.cancel()
         await asyncio.gather(self._watch, return_exceptions=True)
         await _disconnect(self._client)
-        self._lock.close()
+        self._lock.release()
 
     def _heard(self, event: str) -> None:
         for names, tell in self._awaited:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from reflexarc.drivers.qemu.client import Monitor
 from reflexarc.drivers.qemu.growth import Growth
-from reflexarc.drivers.qemu.locks import Lock
 from reflexarc.errors import ConnectError, ConnectionLostError, MachineBusyError, OperationTimeoutError
+from reflexarc.machine.lock import FileLock
 
 HISTORY_BYTES = 1 << 20
 _CHUNK = 1 << 16
@@ -41,7 +41,7 @@ class Port:
         self._monitor = monitor
         self._path = path
         self._heard = heard
-        self._lock: Lock | None = None
+        self._lock = FileLock(monitor.peer.folder / "serial.lock")
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
         self._busy = asyncio.Lock()
@@ -83,8 +83,7 @@ class Port:
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
-        if self._lock is not None:
-            self._lock.close()
+        self._lock.release()
 
     async def _taken(self, writer: asyncio.StreamWriter) -> None:
         end = writer.get_extra_info("socket")
@@ -97,8 +96,7 @@ class Port:
 
     async def _open(self) -> asyncio.StreamWriter:
         peer = self._monitor.peer
-        self._lock = self._lock or Lock.take(peer.folder / "serial.lock")
-        if self._lock is None:
+        if not self._lock.take():
             raise MachineBusyError(
                 "another program writes to its serial console; end that one",
                 machine=peer.machine,

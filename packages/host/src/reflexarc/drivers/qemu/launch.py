@@ -18,8 +18,7 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from reflexarc.drivers.qemu import command, private
 from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.firmware import uefi
 from reflexarc.errors import ConfigError, ConnectError, ConnectionLostError
+from reflexarc.machine.lock import FileLock
 
 START_TIMEOUT = 20.0
 GREETING_TIMEOUT = 10.0
@@ -70,7 +70,7 @@ class Vm:
         """Tell whether this very process still runs."""
         if not self.folder.is_dir():
             return False
-        with _exclusive(self.folder):
+        with _alone(self.folder):
             return _pid(self.folder) == self.pid
 
     def stop(self, *, keep_console: bool = False) -> None:
@@ -78,7 +78,7 @@ class Vm:
 
         keep_console: leave the log of the serial console, which may tell secrets, in the folder.
         """
-        with _exclusive(self.folder):
+        with _alone(self.folder):
             for number, patience in ((signal.SIGTERM, TERMINATE_TIMEOUT), (signal.SIGKILL, None)):
                 if _pid(self.folder) != self.pid:
                     break
@@ -121,7 +121,7 @@ def launch(config: QemuConfig, *, machine: str, state_dir: Path) -> Vm:
     config = replace(config, binary=_program(config, machine))
     try:
         folder = _private(state_dir)
-        with _exclusive(folder):
+        with _alone(folder):
             running = _running(machine, folder)
             if running is None:
                 return _start(config, machine, folder)
@@ -138,7 +138,7 @@ def find(machine: str, state_dir: Path) -> Vm | None:
     """Return the machine running in `state_dir`, None where there is none."""
     if not state_dir.is_dir():
         return None
-    with _exclusive(state_dir.absolute()):
+    with _alone(state_dir.absolute()):
         return _running(machine, state_dir.absolute())
 
 
@@ -164,12 +164,9 @@ def _private(state_dir: Path) -> Path:
     return state_dir.absolute()
 
 
-@contextmanager
-def _exclusive(folder: Path) -> Iterator[None]:
-    """Keep others from starting, stopping or looking for this machine's QEMU."""
-    with open(folder / "launch.lock", "wb", opener=private.opener) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def _alone(folder: Path) -> FileLock:
+    """Keeps others from starting, stopping or looking for this machine's QEMU."""
+    return FileLock(folder / "launch.lock")
 
 
 def _pid(folder: Path) -> int | None:

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from reflexarc.drivers.qemu.client import Monitor
 from reflexarc.drivers.qemu.display import Display
-from reflexarc.drivers.qemu.locks import Lock
 from reflexarc.drivers.qemu.picture import Picture
 from reflexarc.drivers.qemu.power import power_state
 from reflexarc.drivers.qemu.screendump import screendump
@@ -20,6 +19,7 @@ from reflexarc.drivers.qemu.wire import Change
 from reflexarc.errors import PeerProtocolError
 from reflexarc.machine.capabilities import PowerState
 from reflexarc.machine.frame import Frame
+from reflexarc.machine.lock import FileLock
 
 POLL_FAST, POLL_SLOW = 0.02, 0.25
 # A screen that has not changed for so long is at rest and checked; one that never rests, once a second.
@@ -117,8 +117,8 @@ class QemuScreen:
 
     async def _watch(self) -> None:
         while True:
-            lock = Lock.take(self._monitor.peer.folder / "display.lock") if self._pushes else None
-            if lock is None:
+            lock = FileLock(self._monitor.peer.folder / "display.lock")
+            if not self._pushes or not lock.take():
                 await self._poll()
                 continue
             try:
@@ -126,7 +126,7 @@ class QemuScreen:
             except PeerProtocolError as error:
                 _log.warning("%s; its screen is polled from now on", error)
             finally:
-                lock.close()
+                lock.release()
             self._pushes = False
 
     async def _push(self) -> None:
