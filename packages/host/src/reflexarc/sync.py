@@ -1,4 +1,6 @@
-"""The API for programs without asyncio: the same calls, each of which returns when it is done.
+"""The API for programs without asyncio: looking, waiting, keys, power and runs; each call returns when it is done.
+
+All else is reached through the asynchronous API: `m.call(m.session.pointer.click(x, y))`.
 
 with reflexarc.sync.open("lab1") as m:
     m.wait_for("grub_menu")
@@ -71,16 +73,16 @@ class Machine:
     """One open machine."""
 
     def __init__(self, session: Session, loop: asyncio.AbstractEventLoop) -> None:
-        self._session = session
+        self.session = session
         self._loop = loop
 
     @property
     def keyboard(self) -> Keyboard:
-        return Keyboard(self._session, self.call)
+        return Keyboard(self.session, self.call)
 
     @property
     def power(self) -> Power:
-        return Power(self, self._session)
+        return Power(self, self.session)
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine of the asynchronous API to its end."""
@@ -93,17 +95,17 @@ class Machine:
 
     def observe(self) -> Observation:
         """Look at the machine now."""
-        return self.call(self._session.observe())
+        return self.call(self.session.observe())
 
     def screenshot(self) -> Frame:
         """Take a frame now."""
-        return self.call(self._session.screen.screenshot())
+        return self.call(self.session.screen.screenshot())
 
     def wait_for(
         self, condition: object, *, timeout: float | None = None, hold_for: float | None = None
     ) -> Observation:
         """Wait until a condition holds; see `Session.wait_for`."""
-        return self.call(self._session.wait_for(condition, timeout=timeout, hold_for=hold_for))
+        return self.call(self.session.wait_for(condition, timeout=timeout, hold_for=hold_for))
 
     def run(
         self,
@@ -123,7 +125,7 @@ class Machine:
             return await asyncio.to_thread(answer, held)
 
         async def drive() -> RunState:
-            run = await self._session.begin(
+            run = await self.session.begin(
                 playbook,
                 variables=variables,
                 secret_references=secret_references,
