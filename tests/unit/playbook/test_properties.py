@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflexarc.machine.guard import EVIDENCE_MAX_AGE
+from reflexarc.machine.policy import EVIDENCE_MAX_AGE
 from reflexarc.observation import Observation, Phase, ScreenText
 from reflexarc.playbook import engine, waiting
 from reflexarc.playbook.conditions import evaluate

@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from reflexarc.errors import ReflexarcError, SafetyError
-from reflexarc.machine.policy import Policy, covers, is_destructive
-
-EVIDENCE_MAX_AGE = 2.0
+from reflexarc.machine.policy import EVIDENCE_MAX_AGE, Policy, covers, is_destructive
 
 Audit = Callable[[Mapping[str, object]], None]
 

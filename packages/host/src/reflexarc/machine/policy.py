@@ -11,6 +11,9 @@ from fnmatch import fnmatchcase
 
 from reflexarc.errors import SafetyError
 
+EVIDENCE_MAX_AGE = 2.0
+"""Seconds after which evidence is too old for a destructive operation."""
+
 # operation -> is it destructive; its class is the part before the dot, save for those in _CLASS_OF, which
 # has operations, and parts before the dot.
 OPERATIONS: Mapping[str, bool] = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from reflexarc.errors import PlaybookError
-from reflexarc.machine.guard import EVIDENCE_MAX_AGE
+from reflexarc.machine.policy import EVIDENCE_MAX_AGE
 from reflexarc.observation import UNKNOWN, Observation, Phase, Phases
 from reflexarc.playbook import stepping, waiting
 from reflexarc.playbook.conditions import evaluate, is_evidential
