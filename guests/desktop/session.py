@@ -119,6 +119,10 @@ class DesktopSession:
         switches = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
         return self.start(["chromium", *switches, f"--user-data-dir={profile}", page.as_uri()])
 
+    def program(self, name: str) -> subprocess.Popen[bytes]:
+        """The program of the session with that file name."""
+        return next(p for p in self._processes if Path(str(p.args[0])).name == name)  # type: ignore[index]
+
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """End a program and what it has started."""
         for number in (signal.SIGCONT, signal.SIGTERM, signal.SIGKILL):

@@ -96,3 +96,12 @@ def test_what_goes_wrong_has_its_code(host: Host) -> None:
     assert host.refused(AxWait(name="never", timeout=0.1)).code == "timeout"
     assert host.refused(KeyChord("nokey")).code == "bad_request"
     assert host.refused(Screenshot(window=0x7FFFFFF)).code == "os_error"
+    assert host.refused(Screenshot(window="terminal")).code == "bad_request"
+
+
+def test_what_is_not_done_is_not_passed_over(host: Host, desktop: DesktopSession) -> None:
+    assert host.refused(Screenshot(scale=0.5)).code == "unsupported"
+    assert host.refused(Screenshot(display=":99")).code == "unsupported"
+    assert host.refused(AxDump(earlier=1)).code == "unsupported"
+    whole = Screenshot(display=desktop.environ["DISPLAY"], scale=1.0, format="png")
+    assert isinstance(host.ask(whole), ScreenshotReply)

@@ -212,6 +212,16 @@ def test_the_oldest_refs_end_when_too_many_are_kept(app: Application, window: El
     assert names.find("e6").key == (":1.5", "/n/5")
 
 
+def test_numbers_stay_used_when_every_ref_has_ended(app: Application, window: Element) -> None:
+    names, one = Refs(), element(app, "push-button", "One")
+    assert names.name(one) == "e1"
+    names.end_all()
+    assert len(names) == 0
+    with pytest.raises(StaleRefError):
+        names.find("e1")
+    assert names.name(one) == "e2"
+
+
 Send = Callable[..., None]
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, Coroutine, Dict, List, Mapping, Optional, TypeVar, cast
+from contextlib import suppress
+from typing import Any, Callable, Coroutine, Dict, List, Mapping, Optional, TypeVar
 
 from reflexarc_agent.backend import Backend, Handlers, RefusalError
 from reflexarc_agent.backends.linux.atspi.accessibility import Accessibility
 from reflexarc_agent.backends.linux.atspi.acting import Delivery
 from reflexarc_agent.backends.linux.atspi.errors import AtSpiError
+from reflexarc_agent.backends.linux.atspi.refs import Refs
 from reflexarc_agent.backends.linux.atspi.selecting import Selector
 from reflexarc_agent.backends.linux.atspi.session import Session
 from reflexarc_agent.backends.linux.x11.capture import Area
@@ -16,16 +18,17 @@ from reflexarc_agent.backends.linux.x11.devices import X11
 from reflexarc_agent.backends.linux.x11.encoding import jpeg, png
 from reflexarc_agent.backends.linux.x11.errors import NotTypeableError, X11Error
 from reflexarc_wire import replies, requests
-from reflexarc_wire.errors import BAD_REQUEST, OS_ERROR
-from reflexarc_wire.values import App, Display, Node, Readiness, Rect
+from reflexarc_wire.errors import BAD_REQUEST, OS_ERROR, UNSUPPORTED
+from reflexarc_wire.values import App, Display, Key, Node, Readiness, Rect
 
 T = TypeVar("T")
 FOUND, WAIT = 20, 10.0
 GRANT = "run the agent inside the desktop session of the user, with at-spi2-core installed"
+X11_GRANT = "run the agent inside an X11 session"
 
 
 class Desktop:
-    """The session's accessibility bus and X display, opened when first asked for, and again after a failure."""
+    """The session's accessibility bus and X display, opened when first asked for, and again when they are lost."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -36,23 +39,17 @@ class Desktop:
     def x11(self) -> X11:
         """The display; raises RefusalError where there is none."""
         with self._lock:
-            try:
-                if self._x11 is not None:
-                    self._x11.display.alive()
-                else:
-                    self._x11 = X11(self._environ.get("DISPLAY", ""))
-            except X11Error as error:
-                self._x11 = None
-                raise RefusalError(OS_ERROR, str(error)) from error
-            return self._x11
+            return self._opened_x11()
 
     def accessibility(self) -> Accessibility:
         """The accessibility bus; raises RefusalError where there is none."""
-        try:
-            devices: Optional[X11] = self.x11()
-        except RefusalError:
-            devices = None
         with self._lock:
+            devices: Optional[X11] = None
+            with suppress(RefusalError):
+                devices = self._opened_x11()
+            kept = self._accessibility
+            if kept is not None and (kept.lost or kept.devices is not devices):
+                self._leave_accessibility()
             if self._accessibility is None:
                 opened = Accessibility(self._environ, devices)
                 try:
@@ -61,6 +58,26 @@ class Desktop:
                     raise RefusalError(error.code, str(error), GRANT) from error
                 self._accessibility = opened
             return self._accessibility
+
+    def _opened_x11(self) -> X11:
+        if self._x11 is not None:
+            try:
+                self._x11.display.alive()
+            except X11Error:
+                lost, self._x11 = self._x11, None
+                self._leave_accessibility()
+                lost.close()
+        if self._x11 is None:
+            try:
+                self._x11 = X11(self._environ.get("DISPLAY", ""))
+            except X11Error as error:
+                raise RefusalError(OS_ERROR, str(error)) from error
+        return self._x11
+
+    def _leave_accessibility(self) -> None:
+        kept, self._accessibility = self._accessibility, None
+        if kept is not None:
+            kept.close()
 
 
 def backends(environ: Mapping[str, str]) -> List[Backend]:
@@ -99,7 +116,9 @@ class AccessibilitySession:
 
     def __init__(self, desktop: Desktop) -> None:
         self._desktop = desktop
+        self._source: Optional[Accessibility] = None
         self._session: Optional[Session] = None
+        self._refs = Refs()
 
     @property
     def handlers(self) -> Handlers:
@@ -118,10 +137,14 @@ class AccessibilitySession:
         }
 
     def close(self) -> None:
-        self._session = None
+        self._source = self._session = None
 
     def dump(self, request: requests.AxDump) -> replies.AxDumpReply:
         """A tree or an outline."""
+        if request.earlier is not None:
+            raise RefusalError(
+                UNSUPPORTED, "this agent tells no differences between dumps: leave out `since`"
+            )
         told = self._run(
             lambda session: session.dump(
                 target=request.target,
@@ -159,8 +182,10 @@ class AccessibilitySession:
 
     def _run(self, operation: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
         accessibility = self._desktop.accessibility()
-        if self._session is None:
-            self._session = accessibility.session()
+        if self._session is None or self._source is not accessibility:
+            # What the references named went with the bus: none may come to name something else.
+            self._refs.end_all()
+            self._source, self._session = accessibility, accessibility.session(self._refs)
         try:
             return accessibility.run(operation(self._session))
         except AtSpiError as error:
@@ -213,16 +238,18 @@ class _DisplaySession:
         return replies.Done("delivered", False)
 
 
-class ScreenFeature:
-    """The feature "screen"."""
-
-    feature = "screen"
-
+class _DisplayFeature:
     def __init__(self, desktop: Desktop) -> None:
         self._desktop = desktop
 
     def readiness(self) -> Readiness:
-        return _readiness(self._desktop.x11, "run the agent inside an X11 session")
+        return _readiness(self._desktop.x11, X11_GRANT)
+
+
+class ScreenFeature(_DisplayFeature):
+    """The feature "screen"."""
+
+    feature = "screen"
 
     def open(self) -> ScreenSession:
         return ScreenSession(self._desktop)
@@ -248,12 +275,23 @@ class ScreenSession(_DisplaySession):
         """A picture, as PNG where JPEG wasn't asked for or can't be made."""
         region = request.region
         area = Area(*(round(edge) for edge in (region.x, region.y, region.w, region.h))) if region else None
-        window = cast("Optional[int]", request.window)
+        window = request.window
+        if isinstance(window, str):
+            raise RefusalError(BAD_REQUEST, f"a window of this desktop is a number, not {window[:40]!r}")
+        if request.scale not in (None, 1):
+            raise RefusalError(UNSUPPORTED, "this agent doesn't scale pictures: leave out `scale`")
+        self._only(request.display)
         picture = self._with(lambda x11: x11.capture.take(window, area))
         image = jpeg(picture, request.quality or 80) if request.format == "jpeg" else None
         if image is None:
             return replies.ScreenshotReply(png(picture), picture.width, picture.height, 1.0, "png")
         return replies.ScreenshotReply(image, picture.width, picture.height, 1.0)
+
+    def _only(self, display: Optional[Key]) -> None:
+        """Refuse any display but the one there is."""
+        name = self._with(lambda x11: x11.display.name)
+        if display not in (None, name):
+            raise RefusalError(UNSUPPORTED, f"this agent sees the display {name} only: leave out `display`")
 
 
 def _display(x11: X11) -> Display:
@@ -261,16 +299,10 @@ def _display(x11: X11) -> Display:
     return Display(x11.display.name, 0, 0, size.width, size.height, 1.0, True)
 
 
-class InputFeature:
+class InputFeature(_DisplayFeature):
     """The feature "input"."""
 
     feature = "input"
-
-    def __init__(self, desktop: Desktop) -> None:
-        self._desktop = desktop
-
-    def readiness(self) -> Readiness:
-        return _readiness(self._desktop.x11, "run the agent inside an X11 session")
 
     def open(self) -> InputSession:
         return InputSession(self._desktop)
@@ -301,8 +333,10 @@ class InputSession(_DisplaySession):
 
     def close(self) -> None:
         if self._holds:
-            self._with(lambda x11: x11.keyboard.release())
-            self._with(lambda x11: x11.pointer.release())
+            # A display that is gone holds nothing any more.
+            with suppress(RefusalError):
+                self._with(lambda x11: x11.keyboard.release())
+                self._with(lambda x11: x11.pointer.release())
 
     def _hold(self, act: Callable[[X11], object]) -> replies.Done:
         self._holds = True

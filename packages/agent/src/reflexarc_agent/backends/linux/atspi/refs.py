@@ -77,6 +77,11 @@ class Refs:
         if named:
             del self._by_ref[named.ref]
 
+    def end_all(self) -> None:
+        """End every reference; their numbers stay used."""
+        self._by_key.clear()
+        self._by_ref.clear()
+
     def _new(self, element: Element) -> Named:
         self.end(element.key)
         while len(self._by_key) >= KEPT:

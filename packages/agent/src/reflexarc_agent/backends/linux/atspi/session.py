@@ -41,10 +41,10 @@ class Outlined(NamedTuple):
 class Session:
     """The accessibility operations of one connection, with its references."""
 
-    def __init__(self, desktop: Desktop, actor: Actor) -> None:
+    def __init__(self, desktop: Desktop, actor: Actor, refs: Optional[Refs] = None) -> None:
         self._desktop = desktop
         self._actor = actor
-        self.refs = Refs()
+        self.refs = Refs() if refs is None else refs
         self._last: Optional[Outlined] = None
 
     async def apps(self) -> list[dict[str, Any]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Optional
 
 from reflexarc_agent.backends.linux.x11.capture import Capture
 from reflexarc_agent.backends.linux.x11.display import Display
+from reflexarc_agent.backends.linux.x11.errors import X11Error
 from reflexarc_agent.backends.linux.x11.keyboard import Keyboard
 from reflexarc_agent.backends.linux.x11.pointer import Pointer
 from reflexarc_agent.backends.linux.x11.windows import Windows
@@ -28,9 +30,11 @@ class X11:
         self.close()
 
     def close(self) -> None:
-        """Let go of keys and buttons, and leave the display."""
-        self.keyboard.close()
-        self.pointer.release()
+        """Let go of keys and buttons, and leave the display; one that is gone holds nothing any more."""
+        with suppress(X11Error):
+            self.display.alive()
+            self.keyboard.close()
+            self.pointer.release()
         self.capture.close()
         self.display.close()
 

@@ -15,6 +15,7 @@ PROPERTY_BYTES = 1 << 16
 ANY_TYPE = 0
 
 _ERROR_HANDLER = ctypes.CFUNCTYPE(c_int, c_void_p, ctypes.POINTER(ErrorEvent))
+_LOST_HANDLER = ctypes.CFUNCTYPE(c_int, c_void_p)
 _EXIT_HANDLER = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
 _errors: dict[int, int] = {}
 
@@ -25,12 +26,17 @@ def _note_error(display: int, event: Any) -> int:
     return 0
 
 
-def _stay(display: int, data: int) -> None:
-    """A lost server must not end the process."""
+def _note_loss(display: int) -> int:
+    """Keep that the server is lost; Xlib's own handler would end the process."""
     _errors[display] = -1
+    return 0
 
 
-_ON_ERROR, _ON_EXIT = _ERROR_HANDLER(_note_error), _EXIT_HANDLER(_stay)
+def _stay(display: int, data: int) -> None:
+    """Once a loss is noted Xlib ends the process, unless this returns."""
+
+
+_ON_ERROR, _ON_LOSS, _ON_EXIT = _ERROR_HANDLER(_note_error), _LOST_HANDLER(_note_loss), _EXIT_HANDLER(_stay)
 
 
 class Display:
@@ -40,6 +46,7 @@ class Display:
         x = xlib()
         x.XInitThreads()
         x.XSetErrorHandler(_ON_ERROR)
+        x.XSetIOErrorHandler(_ON_LOSS)
         self.name = name
         self.lock = threading.RLock()
         opened = x.XOpenDisplay(name.encode())
