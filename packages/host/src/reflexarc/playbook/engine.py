@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from reflexarc.errors import PlaybookError
 from reflexarc.machine.policy import EVIDENCE_MAX_AGE
-from reflexarc.observation import UNKNOWN, Observation, Phase, Phases
-from reflexarc.playbook import stepping, waiting
+from reflexarc.observation import UNKNOWN, Observation, Phases
+from reflexarc.playbook import replying, resuming, stepping, waiting
 from reflexarc.playbook.conditions import evaluate, is_evidential
 from reflexarc.playbook.events import (
     Aborted,
@@ -25,7 +25,6 @@ from reflexarc.playbook.events import (
     Froze,
     Granted,
     Intended,
-    Lesson,
     Looked,
     Lost,
     Observed,
@@ -37,7 +36,7 @@ from reflexarc.playbook.events import (
     Touched,
     Verified,
 )
-from reflexarc.playbook.loader import load_data, load_steps
+from reflexarc.playbook.loader import load_data
 from reflexarc.playbook.model import Step
 from reflexarc.playbook.state import Outcome, Reason, RunState, Stage, Stillness, Visit
 
@@ -178,15 +177,15 @@ def _ordered(state: RunState, event: _Order) -> RunState:
         case Granted():
             return _granted(state, event)
         case Lost():
-            return _lost(state, event)
+            return resuming.lost(state, event)
         case Resumed():
-            return _resumed(state, event.at)
+            return resuming.resumed(state, event.at)
         case Doubted():
-            return _doubted(state, event)
+            return resuming.doubted(state, event)
         case Shown():
-            return _shown(state, event)
+            return replying.shown(state, event)
         case Replied():
-            return _replied(state, event)
+            return replying.replied(state, event)
         case Touched():
             return replace(state, sent_at=event.at, input_sent=True)
         case Aborted():
@@ -401,113 +400,6 @@ def _looked(state: RunState, event: Looked) -> RunState:
         return stepping.enter(state, state.index + 1, event.at)
     detail = f"the process ended while {step.action} was under way; whether it happened can't be seen"
     return stepping.escalate(state, Reason.INTERRUPTED, event.at, seen, detail=detail)
-
-
-def _lost(state: RunState, event: Lost) -> RunState:
-    if state.stage is Stage.HELD:
-        return state
-    if state.stage in (Stage.ACTING, Stage.IN_DOUBT):
-        detail = f"whether {state.step.action} happened can't be seen: {event.error}"
-        return stepping.escalate(
-            stepping.sent(state, event.at), Reason.INTERRUPTED, event.at, None, detail=detail
-        )
-    return stepping.escalate(state, Reason.CONNECTION_LOST, event.at, None, detail=event.error)
-
-
-def _resumed(state: RunState, at: float) -> RunState:
-    """Another process takes over: its clock may be another, so waits begin again and old evidence is void."""
-    state = _in_time_of(state, at)
-    state = replace(state, sent_at=at, matching_since=None, alarm=None, taken_up=True)
-    if state.stage is Stage.HELD:
-        return state
-    state = replace(state, since=at, evidence=None)
-    if state.stage is Stage.ACTING:
-        spec = state.step.spec
-        sends = spec is not None and spec.sends_input
-        return replace(state, stage=Stage.IN_DOUBT if sends else Stage.FIRING)
-    if state.stage is Stage.FIRING and state.step.authorisation is not None:
-        return replace(state, stage=Stage.VERIFYING)
-    return state
-
-
-def _in_time_of(state: RunState, at: float) -> RunState:
-    """The state as if its last moment were now: how long a phase showed stays true on another boot's clock."""
-    held = state.escalation
-    moments = [visit.at for visit in state.history[-1:]] + ([held.at] if held is not None else [])
-    shift = at - max(moments, default=at)
-    if held is not None:
-        held = replace(held, at=held.at + shift, history=_shifted(held.history, shift))
-    return replace(state, history=_shifted(state.history, shift), escalation=held)
-
-
-def _shifted(history: tuple[Visit, ...], shift: float) -> tuple[Visit, ...]:
-    return tuple(replace(visit, at=visit.at + shift) for visit in history)
-
-
-def _doubted(state: RunState, event: Doubted) -> RunState:
-    """What is granted may have been used up by acts that the journal no longer tells of."""
-    state = replace(state, grants={})
-    return stepping.escalate(state, Reason.INTERRUPTED, event.at, None, detail=event.detail)
-
-
-def _shown(state: RunState, event: Shown) -> RunState:
-    if state.stage is not Stage.HELD or state.escalation is None:
-        return state
-    shown = replace(state.escalation, text=event.text[-stepping.MAX_TEXT :], frame=event.frame)
-    return replace(state, escalation=shown)
-
-
-def _replied(state: RunState, event: Replied) -> RunState:
-    held = state.escalation
-    if state.stage is not Stage.HELD or held is None or held.id != event.escalation_id:
-        return state
-    if event.kind == "abort":
-        return stepping.end(state, Outcome.ABORTED, event.reason)
-    index = state.index
-    if event.kind == "amend" and event.playbook is not None:
-        playbook = load_data(event.playbook, state.phases)
-        state = replace(state, playbook=playbook, variables={**playbook.defaults, **state.variables})
-        index = resume_index(state, event.resume_at)
-    elif event.kind == "act":
-        state = _with_inline_steps(state, event)
-    elif event.kind == "teach" and event.lesson is not None:
-        state = _taught(state, event.lesson)
-    if state.stillness is Stillness.PASSIVE:
-        state = replace(state, stillness=Stillness.NONE, stillness_error="")
-    state = replace(state, escalation=None, sent_at=max(state.sent_at, held.at), acted=False, lingering=None)
-    if event.grant:
-        state = stepping.granted(replace(state, index=min(index, len(state.playbook.steps) - 1)), event.grant)
-    return stepping.enter(state, index, event.at)
-
-
-def _taught(state: RunState, lesson: Lesson) -> RunState:
-    """Keep what was taught; a phase nobody knew is one from now on."""
-    phases = state.phases
-    if lesson.phase not in phases:
-        phases = Phases((*phases.values(), Phase(lesson.phase)))
-    return replace(state, lessons=(*state.lessons, lesson), phases=phases)
-
-
-def resume_index(state: RunState, resume_at: str | int | None) -> int:
-    """Index at which an amended playbook goes on: as asked, else at the held name, else at the held index."""
-    steps = state.playbook.steps
-    if isinstance(resume_at, int):
-        return max(0, min(resume_at, len(steps)))
-    wanted = resume_at if resume_at is not None else (state.escalation.step_name if state.escalation else "")
-    found = state.playbook.index_of(wanted)
-    return found if found is not None else min(state.index, len(steps) - 1)
-
-
-def _with_inline_steps(state: RunState, event: Replied) -> RunState:
-    """Put the steps of an `act` before the held step; being replied, they count as asked for."""
-    inline = load_steps(list(event.steps), state.playbook, state.phases).steps
-    before, after = state.playbook.steps[: state.index], state.playbook.steps[state.index :]
-    asked = {step.name for step in inline if step.authorisation is not None}
-    return replace(
-        state,
-        playbook=replace(state.playbook, steps=(*before, *inline, *after)),
-        requested=state.requested | asked,
-    )
 
 
 def _visited(state: RunState, seen: Observation, at: float) -> RunState:
