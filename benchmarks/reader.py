@@ -29,7 +29,7 @@ from rich.table import Table
 
 from reflexarc.machine.frame import Frame, Pixels, pixels_of
 from reflexarc.sensing.console import ConsoleReader
-from reflexarc.sensing.ladder import Evidence, Ladder
+from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.recognise import load_recognisers
 from reflexarc.sensing.text import TextRung
 from reflexarc.sensing.trial import edits
@@ -157,7 +157,7 @@ def observed(screen: Screen, *, still: bool) -> dict[str, float]:
     tints = (0, 0) if still else (0, 1)
     pictures = [screen.pixels ^ np.uint32(tint) for tint in tints]
     return milliseconds(
-        lambda number: ladder.read(Evidence(float(number), None, Frame(pictures[number % 2], 0.0, number))),
+        lambda number: ladder.read(Readings(float(number), None, Frame(pictures[number % 2], 0.0, number))),
         REPEATS,
     )
 
@@ -201,7 +201,7 @@ def recognition(folder: str) -> Outcome:
     recognisers, outcome = load_recognisers(), Outcome()
     for name, phase in track(labelled(folder), f"recognising {folder}", console=Console(stderr=True)):
         pixels = pixels_of(Image.open(SCREENS / folder / name))
-        observation = Ladder(recognisers).read(Evidence(0.0, None, Frame(pixels, 0.0, 1)))
+        observation = Ladder(recognisers).read(Readings(0.0, None, Frame(pixels, 0.0, 1)))
         if observation.phase == "unknown":
             outcome.counts["unknown"] += 1
         elif phase and recognisers.phases.is_a(observation.phase, phase):

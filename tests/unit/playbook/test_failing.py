@@ -21,7 +21,7 @@ from reflexarc.playbook.events import (
     Resumed,
     Thawed,
 )
-from reflexarc.playbook.state import Outcome, Reason, RunState, Stage, Stillness
+from reflexarc.playbook.state import FreezeState, Outcome, Reason, RunState, Stage
 
 FAIL = {"action": "fail", "args": {"message": "no luck"}}
 BACK: dict[str, Any] = {
@@ -143,11 +143,11 @@ def held() -> RunState:
 
 def test_a_hold_freezes_once_and_a_reply_thaws_first() -> None:
     state = held()
-    assert engine.effect(state) == engine.Still()
+    assert engine.effect(state) == engine.Freeze()
     state = engine.advance(state, Freezing(1.1))
     assert engine.effect(state) == engine.Hold()
     state = engine.advance(state, Froze(1.2))
-    assert (engine.effect(state), state.stillness) == (engine.Hold(), Stillness.FROZEN)
+    assert (engine.effect(state), state.freeze) == (engine.Hold(), FreezeState.FROZEN)
     for kind in ("resume", "act"):
         steps = ({"name": "look", "action": "note", "args": {"text": "x"}},) if kind == "act" else ()
         going = engine.advance(state, Replied(2.0, 1, kind, steps=steps))
@@ -157,17 +157,17 @@ def test_a_hold_freezes_once_and_a_reply_thaws_first() -> None:
 
 def test_a_process_that_died_while_freezing_leaves_a_run_that_thaws() -> None:
     state = engine.advance(engine.advance(held(), Freezing(1.1)), Resumed(5.0))
-    assert (state.stillness, engine.effect(state)) == (Stillness.FREEZING, engine.Hold())
+    assert (state.freeze, engine.effect(state)) == (FreezeState.FREEZING, engine.Hold())
     assert engine.effect(engine.advance(state, Replied(5.1, 1, "resume"))) == engine.Thaw()
 
 
 def test_where_it_cannot_be_frozen_the_hold_is_passive_and_says_why() -> None:
     state = engine.advance(held(), Froze(1.2, "it is off"))
-    assert (engine.effect(state), state.stillness_error) == (engine.Hold(), "it is off")
+    assert (engine.effect(state), state.freeze_error) == (engine.Hold(), "it is off")
     state = engine.advance(state, Replied(2.0, 1, "resume"))
     assert engine.effect(state) == engine.Watch()
     again = observe(state, "crash_screen", 3.0)
-    assert (again.escalation is not None, engine.effect(again)) == (True, engine.Still())
+    assert (again.escalation is not None, engine.effect(again)) == (True, engine.Freeze())
 
 
 def test_a_passive_hold_freezes_nothing() -> None:

@@ -18,7 +18,7 @@ from reflexarc.playbook import engine
 from reflexarc.playbook.events import Acted, Granted, Intended, Observed, Started, Verified
 from reflexarc.playbook.loader import load_file
 from reflexarc.playbook.state import Outcome, Reason, RunState, Stage
-from reflexarc.sensing.ladder import Evidence, Ladder
+from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.recognise import load_recognisers
 
 TESTS = Path(__file__).parents[2]
@@ -112,8 +112,8 @@ class Machine:
 
     def seen(self, at: float) -> Observation:
         if self.frame is None:
-            return self.ladder.read(Evidence(at, PowerState.OFF))
-        return self.ladder.read(Evidence(at, PowerState.ON, replace(self.frame, captured=at)))
+            return self.ladder.read(Readings(at, PowerState.OFF))
+        return self.ladder.read(Readings(at, PowerState.ON, replace(self.frame, captured=at)))
 
 
 def test_an_installation_that_stands_still_for_two_minutes_succeeds() -> None:

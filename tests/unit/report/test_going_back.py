@@ -39,15 +39,15 @@ def told(tmp_path: Path, *faults: Fault) -> Story:
     return asyncio.run(play())
 
 
-@pytest.mark.parametrize(("faults", "verdict"), [((), "passed"), ((Fault.REJECT,), "failed")])
+@pytest.mark.parametrize(("faults", "outcome"), [((), "passed"), ((Fault.REJECT,), "failed")])
 def test_the_step_that_failed_stays_the_one_that_failed(
-    tmp_path: Path, faults: tuple[Fault, ...], verdict: str
+    tmp_path: Path, faults: tuple[Fault, ...], outcome: str
 ) -> None:
     story = told(tmp_path, *faults)
-    assert {step.step.name: str(step.verdict) for step in story.steps} == {
+    assert {step.step.name: str(step.outcome) for step in story.steps} == {
         "save": "passed",
         "stop": "failed",
         "after": "not reached",
-        "on_failure: back to clean": verdict,
+        "on_failure: back to clean": outcome,
     }
     assert story.state.reason.startswith("no luck; ")

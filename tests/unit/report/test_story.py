@@ -1,4 +1,4 @@
-"""The story of a run: steps with verdicts and times, escalations with answers, as the journal has them."""
+"""The story of a run: steps with outcomes and times, escalations with answers, as the journal has them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from tests.played import STEPS
 from tests.unit.report.conftest import story_of
 
 from reflexarc.errors import RunError
-from reflexarc.report.story import Story, Verdict
+from reflexarc.report.story import StepOutcome, Story
 
 
-def verdicts(story: Story) -> dict[str, str]:
-    return {step.step.name: str(step.verdict) for step in story.steps}
+def outcomes(story: Story) -> dict[str, str]:
+    return {step.step.name: str(step.outcome) for step in story.steps}
 
 
 def test_a_run_that_succeeded(succeeded: Story) -> None:
-    assert verdicts(succeeded) == {str(step["name"]): "passed" for step in STEPS}
+    assert outcomes(succeeded) == {str(step["name"]): "passed" for step in STEPS}
     assert (succeeded.outcome, succeeded.holds, succeeded.present) == ("succeeded", [], None)
     decided = {step.step.name: step.decided.words for step in succeeded.steps if step.decided is not None}
     assert decided["on"] == "power_off by power"
@@ -36,7 +36,7 @@ def test_times_add_up(succeeded: Story) -> None:
 
 
 def test_a_run_that_is_held(held: Story) -> None:
-    assert verdicts(held) == {
+    assert outcomes(held) == {
         **dict.fromkeys(("on", "second entry", "boot"), "passed"),
         "user": "held",
         **dict.fromkeys(("password", "ask", "answer", "down", "off"), "not reached"),
@@ -51,14 +51,14 @@ def test_a_run_that_is_held(held: Story) -> None:
 
 def test_a_run_that_failed_after_two_answers(failed: Story) -> None:
     assert failed.outcome == "failed"
-    assert [(step.step.name, step.verdict) for step in failed.steps] == [
-        ("on", Verdict.PASSED),
-        ("menu", Verdict.PASSED),
-        ("never", Verdict.LEFT),
-        ("more", Verdict.PASSED),
-        ("skipped", Verdict.SKIPPED),
-        ("stop", Verdict.FAILED),
-        ("after", Verdict.NOT_REACHED),
+    assert [(step.step.name, step.outcome) for step in failed.steps] == [
+        ("on", StepOutcome.PASSED),
+        ("menu", StepOutcome.PASSED),
+        ("never", StepOutcome.LEFT),
+        ("more", StepOutcome.PASSED),
+        ("skipped", StepOutcome.SKIPPED),
+        ("stop", StepOutcome.FAILED),
+        ("after", StepOutcome.NOT_REACHED),
     ]
     assert [hold.escalation.reason for hold in failed.holds] == ["timeout", "timeout"]
     assert [hold.answer for hold in failed.holds] == [

@@ -260,7 +260,7 @@ class TestHolding:
     def test_a_machine_that_is_off_is_held_passively(self, tmp_path: Path) -> None:
         step = {"wait_for": "grub_menu", "timeout": 0.2, "action": "press_key", "args": {"key": "a"}}
         sent, state = run(tmp_path, step, played=script(), hold="freeze")
-        assert (sent, state.stage, "can't be frozen" in state.stillness_error) == ([], Stage.HELD, True)
+        assert (sent, state.stage, "can't be frozen" in state.freeze_error) == ([], Stage.HELD, True)
 
     def test_what_a_step_froze_stays_frozen(self, tmp_path: Path) -> None:
         sent, state = run(

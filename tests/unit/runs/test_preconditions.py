@@ -182,13 +182,13 @@ def test_evidence_that_grew_old_before_the_act_is_taken_anew() -> None:
 
 def test_a_picture_on_a_machine_that_is_said_to_be_off_is_a_dispute() -> None:
     from reflexarc.machine.frame import Frame
-    from reflexarc.sensing.ladder import Evidence, Ladder
+    from reflexarc.sensing.ladder import Ladder, Readings
     from reflexarc.sensing.recognise import load_recognisers
 
     ladder = Ladder(load_recognisers())
     for pixels, disputed in ((text(LOGIN), "login_prompt"), (text([""]), "")):
         frame = Frame(pixels, 1.0, 1, True)
-        evidence = Evidence(at=1.0, power=PowerState.OFF, frame=frame)
+        evidence = Readings(at=1.0, power=PowerState.OFF, frame=frame)
         concluded = ladder.read(evidence)
         assert (concluded.phase, concluded.origin) == ("power_off", "power")
         assert ladder.disputed(concluded, evidence) == disputed

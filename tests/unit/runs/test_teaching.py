@@ -21,7 +21,7 @@ from reflexarc.runs.describe import describe_escalation
 from reflexarc.runs.journal import Journal
 from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.replies import Reply
-from reflexarc.sensing.ladder import Evidence, Ladder
+from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.recognise import load_recognisers
 from reflexarc.sensing.taught import accept, forget, kept
 
@@ -89,7 +89,7 @@ def test_a_person_teaches_a_screen_and_the_run_goes_on(tmp_path: Path) -> None:
     assert (one.phase, one.by, one.accepted, one.run) == ("os_running", "person", True, state.run_id)
     assert one.evidence == ("text '^ACME appliance'",)
     later = Ladder(load_recognisers([tmp_path / "phases"]))
-    seen = later.read(Evidence(at=1.0, frame=Frame(text(APPLIANCE), 1.0, 1)))
+    seen = later.read(Readings(at=1.0, frame=Frame(text(APPLIANCE), 1.0, 1)))
     assert (seen.phase, seen.rung, seen.complete) == ("os_running", "text", False)
 
 
@@ -107,7 +107,7 @@ def test_a_picture_teaches_where_there_is_no_text(tmp_path: Path) -> None:
     state, sent = play(tmp_path, [Reply("teach", phase="os_running", needle=png)], pixels=drawn())
     assert (state.outcome, sent) == (Outcome.SUCCEEDED, ["key.down:1"])
     later = Ladder(load_recognisers([tmp_path / "phases"]))
-    assert later.read(Evidence(at=1.0, frame=Frame(drawn(), 1.0, 1))).rung == "needle"
+    assert later.read(Readings(at=1.0, frame=Frame(drawn(), 1.0, 1))).rung == "needle"
 
 
 def test_an_agent_ends_a_wait_by_teaching_but_satisfies_no_precondition(tmp_path: Path) -> None:
@@ -127,9 +127,9 @@ def test_what_an_agent_taught_counts_later_once_a_person_accepts_it(tmp_path: Pa
     frame = Frame(text(APPLIANCE), 1.0, 1)
     (one,) = kept(folder)
     assert (one.by, one.accepted) == ("agent", False)
-    assert Ladder(load_recognisers([folder])).read(Evidence(at=1.0, frame=frame)).phase == "unknown"
+    assert Ladder(load_recognisers([folder])).read(Readings(at=1.0, frame=frame)).phase == "unknown"
     accept(folder, one.name)
-    assert Ladder(load_recognisers([folder])).read(Evidence(at=1.0, frame=frame)).phase == "os_running"
+    assert Ladder(load_recognisers([folder])).read(Readings(at=1.0, frame=frame)).phase == "os_running"
     forget(folder, one.name)
     assert (kept(folder), list(folder.iterdir())) == ([], [])
 
@@ -149,7 +149,7 @@ def test_a_lesson_never_hides_an_alarm(tmp_path: Path) -> None:
     play(tmp_path, [Reply("teach", phase="os_running", text="ACME")])
     for lines, alarm in ((PANIC, "crash_screen"), (STOPPED, "installer_error")):
         ladder = Ladder(load_recognisers([tmp_path / "phases"]))
-        assert ladder.read(Evidence(at=1.0, frame=Frame(text(lines), 1.0, 1))).phase == alarm
+        assert ladder.read(Readings(at=1.0, frame=Frame(text(lines), 1.0, 1))).phase == alarm
     with pytest.raises(PlaybookError, match="is an alarm"):
         play(tmp_path / "on", [TEACH], pixels=text(PANIC))
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from reflexarc.machine.frame import Frame, pixels_of
 from reflexarc.sensing.console import ConsoleReader
-from reflexarc.sensing.ladder import Evidence, Ladder
+from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.recognise import load_recognisers
 
 SCREENS = Path(__file__).parents[4] / "shared" / "screens" / "boot"
@@ -89,18 +89,18 @@ def test_highlights_are_the_cells_of_another_paper_colour(name: str) -> None:
 def test_each_screen_is_recognised(name: str) -> None:
     recognisers = load_recognisers()
     phases = json.loads((SCREENS / "phases.json").read_text())
-    observation = Ladder(recognisers).read(Evidence(at=1.0, frame=frame(name)))
+    observation = Ladder(recognisers).read(Readings(at=1.0, frame=frame(name)))
     assert recognisers.phases.is_a(observation.phase, SHOWN.get(name, phases[name]))
     assert observation.confidence >= 0.8
 
 
 def test_the_logo_of_the_firmware_is_recognised_by_its_needle() -> None:
-    observation = Ladder(load_recognisers()).read(Evidence(at=1.0, frame=frame("38_ovmf_splash")))
+    observation = Ladder(load_recognisers()).read(Readings(at=1.0, frame=frame("38_ovmf_splash")))
     assert (observation.phase, observation.rung, observation.screen) == ("post_screen", "needle", None)
 
 
 def test_the_graphical_installer_is_recognised_by_its_title() -> None:
-    observation = Ladder(load_recognisers()).read(Evidence(at=1.0, frame=frame("46_di_gtk_1")))
+    observation = Ladder(load_recognisers()).read(Readings(at=1.0, frame=frame("46_di_gtk_1")))
     assert (observation.phase, observation.rung, observation.text) == (
         "installer_language",
         "needle",

@@ -12,7 +12,7 @@ from tests.unit.sensing.render import FRAMEBUFFER, GRAPHICAL_GRUB, VGA, Console,
 from reflexarc.machine.capabilities import PowerState
 from reflexarc.machine.frame import Frame, Pixels
 from reflexarc.observation import Observation
-from reflexarc.sensing.ladder import Evidence, Ladder
+from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.recognise import load_recognisers
 
 RECOGNISERS = load_recognisers()
@@ -31,7 +31,7 @@ class Watching:
     def sees(self, frame: Frame) -> Observation:
         self.now += 1.0
         shown = Frame(frame.pixels, self.now, int(self.now), frame.signal)
-        return self.ladder.read(Evidence(at=self.now + 0.01, power=PowerState.ON, frame=shown))
+        return self.ladder.read(Readings(at=self.now + 0.01, power=PowerState.ON, frame=shown))
 
 
 def uniform(colour: int) -> Frame:
@@ -39,7 +39,7 @@ def uniform(colour: int) -> Frame:
 
 
 def test_power_comes_before_everything() -> None:
-    evidence = Evidence(at=9.0, power=PowerState.OFF, frame=grub_menu())
+    evidence = Readings(at=9.0, power=PowerState.OFF, frame=grub_menu())
     observation = Ladder(RECOGNISERS).read(evidence)
     assert (observation.phase, observation.rung, observation.confidence) == ("power_off", "power", 1.0)
     assert (observation.complete, observation.at, observation.changed_at) == (True, 9.0, 9.0)
@@ -47,19 +47,19 @@ def test_power_comes_before_everything() -> None:
 
 def test_a_missing_signal_comes_before_the_pixels() -> None:
     menu = grub_menu()
-    observation = Ladder(RECOGNISERS).read(Evidence(at=3.0, frame=Frame(menu.pixels, 2.0, 5, signal=False)))
+    observation = Ladder(RECOGNISERS).read(Readings(at=3.0, frame=Frame(menu.pixels, 2.0, 5, signal=False)))
     assert (observation.phase, observation.rung, observation.complete) == ("no_signal", "signal", True)
 
 
 def test_an_unknown_power_state_decides_nothing() -> None:
     assert (
-        Ladder(RECOGNISERS).read(Evidence(at=1.0, power=PowerState.UNKNOWN, frame=grub_menu())).phase
+        Ladder(RECOGNISERS).read(Readings(at=1.0, power=PowerState.UNKNOWN, frame=grub_menu())).phase
         == "grub_menu"
     )
 
 
 def test_nothing_known_is_the_phase_unknown() -> None:
-    observation = Ladder(RECOGNISERS).read(Evidence(at=1.0))
+    observation = Ladder(RECOGNISERS).read(Readings(at=1.0))
     assert (observation.phase, observation.rung, observation.confidence) == ("unknown", "none", 0.0)
 
 
@@ -183,7 +183,7 @@ def test_no_picture_makes_the_ladder_fail(pictures: list[Pixels]) -> None:
 def test_after_power_was_off_the_same_picture_is_classified_again() -> None:
     ladder = Ladder(RECOGNISERS)
     rungs = [
-        ladder.read(Evidence(at=at, power=power, frame=grub_menu())).rung
+        ladder.read(Readings(at=at, power=power, frame=grub_menu())).rung
         for at, power in ((1.0, PowerState.ON), (2.0, PowerState.OFF), (3.0, PowerState.ON))
     ]
     assert rungs == ["text", "power", "text"]
@@ -192,7 +192,7 @@ def test_after_power_was_off_the_same_picture_is_classified_again() -> None:
 def test_without_a_screen_change_is_new_serial_text_or_power() -> None:
     ladder = Ladder(RECOGNISERS)
     changes = [
-        ladder.read(Evidence(at=at, power=power, serial=serial, serial_end=len(serial))).changed_at
+        ladder.read(Readings(at=at, power=power, serial=serial, serial_end=len(serial))).changed_at
         for at, power, serial in (
             (1.0, PowerState.ON, "a"),
             (2.0, PowerState.ON, "a"),
@@ -207,7 +207,7 @@ def test_without_a_screen_change_is_new_serial_text_or_power() -> None:
 def test_serial_text_is_bounded_and_plain_in_every_observation() -> None:
     text = "x" * 40_000 + "\x1b[31mred\x1b[0m\r\n"
     observation = Ladder(RECOGNISERS).read(
-        Evidence(at=1.0, frame=VGA.frame(LOGIN), serial=text, serial_end=len(text))
+        Readings(at=1.0, frame=VGA.frame(LOGIN), serial=text, serial_end=len(text))
     )
     assert observation.serial.endswith("xred\n")
     assert len(observation.serial) <= 16_384

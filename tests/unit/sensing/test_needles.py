@@ -11,7 +11,7 @@ from tests.unit.sensing.render import EFI
 from reflexarc.errors import ConfigError
 from reflexarc.machine.frame import Frame, Pixels
 from reflexarc.observation import Observation
-from reflexarc.sensing.ladder import Evidence, Ladder
+from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.needle import digest, middle
 from reflexarc.sensing.recognise import load_recognisers
 
@@ -41,7 +41,7 @@ def ladder(tmp_path: Path) -> Ladder:
 
 
 def look(ladder: Ladder, pixels: Pixels) -> Observation:
-    return ladder.read(Evidence(at=0.0, frame=Frame(pixels, 0.0, 1)))
+    return ladder.read(Readings(at=0.0, frame=Frame(pixels, 0.0, 1)))
 
 
 def test_a_needle_alone_names_the_phase_by_its_own_rung(ladder: Ladder) -> None:

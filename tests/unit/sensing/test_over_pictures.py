@@ -11,7 +11,7 @@ from tests.unit.sensing.render import Console
 from reflexarc.machine.frame import Frame, Pixels
 from reflexarc.observation import Observation
 from reflexarc.sensing.console import OverlayReader
-from reflexarc.sensing.ladder import Evidence, Ladder
+from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.pictures import load_frame
 from reflexarc.sensing.recognise import load_recognisers
 from reflexarc.sensing.title import TitleReader
@@ -32,7 +32,7 @@ def picture(name: str) -> Pixels:
 
 
 def look(pixels: Pixels) -> Observation:
-    return Ladder(RECOGNISERS).read(Evidence(at=0.0, frame=Frame(pixels, 0.0, 1)))
+    return Ladder(RECOGNISERS).read(Readings(at=0.0, frame=Frame(pixels, 0.0, 1)))
 
 
 def words(pixels: Pixels) -> list[str]:

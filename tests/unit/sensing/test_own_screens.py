@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reflexarc.sensing.ladder import Evidence, Ladder
+from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.pictures import load_frame
 from reflexarc.sensing.recognise import load_recognisers
 from reflexarc.sensing.text import TextRung
@@ -46,7 +46,7 @@ def test_no_character_is_read_wrong(name: str) -> None:
 
 @pytest.mark.parametrize("name", PHASES)
 def test_each_phase_is_recognised(name: str) -> None:
-    seen = Ladder(RECOGNISERS).read(Evidence(at=0.0, frame=load_frame(SCREENS / f"{name}.png")))
+    seen = Ladder(RECOGNISERS).read(Readings(at=0.0, frame=load_frame(SCREENS / f"{name}.png")))
     wanted = PHASES[name]
     if wanted is None:
         assert (seen.phase, seen.rung) == ("unknown", "none")

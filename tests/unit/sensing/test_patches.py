@@ -10,7 +10,7 @@ import pytest
 from reflexarc.errors import ConfigError
 from reflexarc.machine import patch
 from reflexarc.machine.frame import Frame, Pixels
-from reflexarc.sensing.ladder import Evidence, Ladder
+from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.needle import Patch, Region
 from reflexarc.sensing.pictures import load_frame
 from reflexarc.sensing.recognise import load_recognisers
@@ -71,7 +71,7 @@ def test_a_patch_makes_a_phase(tmp_path: Path) -> None:
     )
     recognisers = load_recognisers([tmp_path])
     for pixels, phase in ((MENU, "acme_menu"), (np.flipud(MENU), "unknown")):
-        seen = Ladder(recognisers).read(Evidence(at=0.0, frame=Frame(pixels, 0.0, 1)))
+        seen = Ladder(recognisers).read(Readings(at=0.0, frame=Frame(pixels, 0.0, 1)))
         assert (seen.phase, seen.rung) == (phase, "needle" if phase == "acme_menu" else "none")
 
 

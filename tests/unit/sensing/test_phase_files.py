@@ -11,7 +11,7 @@ import yaml
 from tests.unit.sensing.render import VGA
 
 from reflexarc.errors import ConfigError
-from reflexarc.sensing.ladder import Evidence, Ladder
+from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.recognise import load_recognisers
 
 OWN = """
@@ -44,7 +44,7 @@ def test_users_add_phases_of_their_own(tmp_path: Path) -> None:
         ([*menu, "Goodbye"], "unknown", False),
         (menu[:-1], "unknown", False),
     ):
-        observation = Ladder(recognisers).read(Evidence(at=1.0, frame=VGA.frame(lines)))
+        observation = Ladder(recognisers).read(Readings(at=1.0, frame=VGA.frame(lines)))
         assert (observation.phase, observation.complete) == (phase, complete)
 
 
@@ -57,7 +57,7 @@ def test_evidence_may_stand_at_the_cursor(tmp_path: Path) -> None:
     lines = ["some words of a program", "Continue?"]
     for cursor, phase in (((1, 10), "asked"), ((0, 30), "unknown"), (None, "unknown")):
         frame = VGA.frame(lines, cursor=cursor)
-        assert Ladder(recognisers).read(Evidence(at=1.0, frame=frame)).phase == phase
+        assert Ladder(recognisers).read(Readings(at=1.0, frame=frame)).phase == phase
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from tests.unit.sensing.render import EFI, FRAMEBUFFER, GRAPHICAL_GRUB, VGA, Con
 
 from reflexarc.machine.frame import Frame
 from reflexarc.observation import Observation
-from reflexarc.sensing.ladder import Evidence, Ladder
+from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.recognise import load_recognisers
 
 RECOGNISERS = load_recognisers()
@@ -18,7 +18,7 @@ PANIC = "[    2.969969] ---[ end Kernel panic - not syncing: VFS ]---"
 
 
 def observe(frame: Frame) -> Observation:
-    return Ladder(RECOGNISERS).read(Evidence(at=1.0, frame=frame))
+    return Ladder(RECOGNISERS).read(Readings(at=1.0, frame=frame))
 
 
 def shows(*lines: str, console: Console = VGA) -> Observation:
@@ -196,13 +196,13 @@ def test_recognition_works_on_the_framebuffer_too() -> None:
     ],
 )
 def test_serial_text_is_recognised_where_there_is_no_screen(phase: str, text: str) -> None:
-    observation = Ladder(RECOGNISERS).read(Evidence(at=5.0, serial=text, serial_end=len(text)))
+    observation = Ladder(RECOGNISERS).read(Readings(at=5.0, serial=text, serial_end=len(text)))
     assert (observation.phase, observation.rung, observation.serial_end) == (phase, "serial", len(text))
     assert "\x1b" not in observation.serial
 
 
 def test_serial_text_does_not_overrule_a_screen() -> None:
-    evidence = Evidence(
+    evidence = Readings(
         at=5.0, frame=VGA.frame(["SeaBIOS (version 1.16.2)"]), serial="host login: ", serial_end=12
     )
     assert Ladder(RECOGNISERS).read(evidence).phase == "post_screen"

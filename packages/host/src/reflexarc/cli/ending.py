@@ -57,8 +57,8 @@ def show_escalation(state: RunState, held: Escalation) -> None:
         click.echo(f"  | {line}")
     if state.is_frozen:
         click.echo("  the machine stands still; a reply lets it go on")
-    elif state.stillness_error:
-        click.echo(f"  the machine goes on: {printable(state.stillness_error)}")
+    elif state.freeze_error:
+        click.echo(f"  the machine goes on: {printable(state.freeze_error)}")
     click.echo(
         f"  answer: reflexarc runs reply {state.run_id} resume | amend FILE | act FILE | "
         "teach --phase PHASE --text REGEX | abort"

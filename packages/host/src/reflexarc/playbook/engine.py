@@ -38,7 +38,7 @@ from reflexarc.playbook.events import (
 )
 from reflexarc.playbook.loader import load_data
 from reflexarc.playbook.model import Step
-from reflexarc.playbook.state import Outcome, Reason, RunState, Stage, Stillness, Visit
+from reflexarc.playbook.state import FreezeState, Outcome, Reason, RunState, Stage, Visit
 
 VERIFY_TIMEOUT = 30.0
 
@@ -71,7 +71,7 @@ class Hold:
 
 
 @dataclass(frozen=True)
-class Still:
+class Freeze:
     """Freeze the machine of the held run, once; where it can't be, the hold is passive."""
 
 
@@ -85,7 +85,7 @@ class Finish:
     """The run has ended."""
 
 
-Effect: TypeAlias = Watch | Verify | Act | Look | Hold | Still | Thaw | Finish
+Effect: TypeAlias = Watch | Verify | Act | Look | Hold | Freeze | Thaw | Finish
 
 _EFFECTS: dict[Stage, Effect] = {
     Stage.WAITING: Watch(),
@@ -100,8 +100,8 @@ _EFFECTS: dict[Stage, Effect] = {
 def effect(state: RunState) -> Effect:
     """What has to be done next; whoever finds the stage `acting` has first to record that it resumes."""
     if state.stage is Stage.HELD:
-        wants = state.playbook.hold == "freeze" and state.stillness is Stillness.NONE
-        return Still() if wants else Hold()
+        wants = state.playbook.hold == "freeze" and state.freeze is FreezeState.NONE
+        return Freeze() if wants else Hold()
     if state.is_frozen and state.stage is not Stage.ENDED:
         return Thaw()
     return Act(state.step) if state.stage is Stage.FIRING else _EFFECTS[state.stage]
@@ -197,12 +197,12 @@ def _ordered(state: RunState, event: _Order) -> RunState:
 def _stilled(state: RunState, event: Freezing | Froze | Thawed) -> RunState:
     match event:
         case Freezing():
-            return replace(state, stillness=Stillness.FREEZING) if state.stage is Stage.HELD else state
+            return replace(state, freeze=FreezeState.FREEZING) if state.stage is Stage.HELD else state
         case Froze(error=error):
-            stands = Stillness.PASSIVE if error else Stillness.FROZEN
-            return replace(state, stillness=stands, stillness_error=error)
+            stands = FreezeState.PASSIVE if error else FreezeState.FROZEN
+            return replace(state, freeze=stands, freeze_error=error)
         case Thawed():
-            return replace(state, stillness=Stillness.NONE, stillness_error="")
+            return replace(state, freeze=FreezeState.NONE, freeze_error="")
 
 
 def _granted(state: RunState, event: Granted) -> RunState:

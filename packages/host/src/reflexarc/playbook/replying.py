@@ -8,7 +8,7 @@ from reflexarc.observation import Phase, Phases
 from reflexarc.playbook import stepping
 from reflexarc.playbook.events import Lesson, Replied, Shown
 from reflexarc.playbook.loader import load_data, load_steps
-from reflexarc.playbook.state import Outcome, RunState, Stage, Stillness
+from reflexarc.playbook.state import FreezeState, Outcome, RunState, Stage
 
 
 def shown(state: RunState, event: Shown) -> RunState:
@@ -35,8 +35,8 @@ def replied(state: RunState, event: Replied) -> RunState:
         state = _with_inline_steps(state, event)
     elif event.kind == "teach" and event.lesson is not None:
         state = _taught(state, event.lesson)
-    if state.stillness is Stillness.PASSIVE:
-        state = replace(state, stillness=Stillness.NONE, stillness_error="")
+    if state.freeze is FreezeState.PASSIVE:
+        state = replace(state, freeze=FreezeState.NONE, freeze_error="")
     state = replace(state, escalation=None, sent_at=max(state.sent_at, held.at), acted=False, lingering=None)
     if event.grant:
         state = stepping.granted(replace(state, index=min(index, len(state.playbook.steps) - 1)), event.grant)

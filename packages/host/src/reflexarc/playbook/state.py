@@ -9,9 +9,9 @@ from reflexarc.observation import Observation, Phases
 from reflexarc.playbook.events import FrameRef, Lesson
 from reflexarc.playbook.grants import key_of
 from reflexarc.playbook.model import Playbook, Step
-from reflexarc.playbook.words import Outcome, Reason, Stage, Stillness
+from reflexarc.playbook.words import FreezeState, Outcome, Reason, Stage
 
-__all__ = ["Escalation", "Outcome", "Reason", "RunState", "Stage", "Stillness", "Visit"]
+__all__ = ["Escalation", "FreezeState", "Outcome", "Reason", "RunState", "Stage", "Visit"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class RunState:
     applies: the step's `when` was found to hold. evidence: what verified the precondition of the act.
     requested: inline steps that their reply asked for. found: what the step's wait registers.
     grants: remaining uses by grant key. redeemed: grants given in advance that this run has used up. typed: as in
-    the event `Started`. stillness: of the machine, for a hold; stillness_error: why it is passive. failing: index of
+    the event `Started`. freeze: of the machine, for a hold; freeze_error: why it is passive. failing: index of
     the step at which the run failed, while it goes back to a saved state before it ends.
     """
 
@@ -90,8 +90,8 @@ class RunState:
     escalations: int = 0
     grants: Mapping[str, int] = field(default_factory=dict)
     typed: frozenset[str] = frozenset()
-    stillness: Stillness = Stillness.NONE
-    stillness_error: str = ""
+    freeze: FreezeState = FreezeState.NONE
+    freeze_error: str = ""
     failing: int | None = None
     lessons: tuple[Lesson, ...] = ()
     redeemed: frozenset[str] = frozenset()
@@ -106,7 +106,7 @@ class RunState:
     @property
     def is_frozen(self) -> bool:
         """Tell whether the machine was, or may have been, frozen for a hold and not let go since."""
-        return self.stillness in (Stillness.FREEZING, Stillness.FROZEN)
+        return self.freeze in (FreezeState.FREEZING, FreezeState.FROZEN)
 
     @property
     def scope(self) -> Mapping[str, object]:

@@ -35,7 +35,7 @@ class Reason(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-class Stillness(StrEnum):
+class FreezeState(StrEnum):
     """Whether the machine of a held run was frozen for the hold. passive: it goes on, for a reason of its own."""
 
     NONE = ""

@@ -56,7 +56,7 @@ def _hold(hold: Hold, story: Story, album: Album, limit: int) -> Markup:
     expected = ", ".join(held.expected) or "what the step says"
     facts: Mapping[str, Child] = {
         "Expected": element("b", one_line(expected, 500)),
-        "Seen": _seen(held.observed_phase, held.rung, held.confidence),
+        "Sighting": _seen(held.observed_phase, held.rung, held.confidence),
         "Held": "still open" if is_open else _held_for(hold, story),
         "Meanwhile": one_line(", ".join(hold.touched), 300) or None,
         "Answer": one_line(hold.answer, 500) or None,

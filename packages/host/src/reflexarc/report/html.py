@@ -12,7 +12,7 @@ from reflexarc.report.facts import files, registered, sensing, warnings
 from reflexarc.report.holds import escalations, standing
 from reflexarc.report.markup import Child, Markup, element
 from reflexarc.report.pictures import Album, pictures
-from reflexarc.report.story import Story, Verdict
+from reflexarc.report.story import StepOutcome, Story
 from reflexarc.report.text import duration, one_line
 from reflexarc.report.timeline import timeline
 
@@ -67,7 +67,7 @@ def _album(story: Story) -> Album:
 def _header(story: Story, playbook: str, machine: str) -> Markup:
     mood = _MOODS.get(story.outcome, "asking")
     began = datetime.fromtimestamp(story.started).astimezone()
-    passed = sum(step.verdict is Verdict.PASSED for step in story.steps)
+    passed = sum(step.outcome is StepOutcome.PASSED for step in story.steps)
     facts: Mapping[str, Child] = {
         "Started": element(
             "time", began.strftime("%Y-%m-%d %H:%M:%S %Z"), datetime=began.isoformat("T", "seconds")

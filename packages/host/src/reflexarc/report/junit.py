@@ -10,19 +10,19 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from xml.etree import ElementTree as Xml
 
-from reflexarc.report.story import StepStory, Story, Verdict
+from reflexarc.report.story import StepOutcome, StepStory, Story
 from reflexarc.report.text import bounded, duration, moment, one_line
 
 MAX_MESSAGE = 1_000
 MAX_TEXT = 32_000
 MAX_VALUES = 100
 
-_FAILED = frozenset({Verdict.FAILED, Verdict.ABORTED, Verdict.HELD})
-_ERRORS = frozenset({Verdict.INTERRUPTED, Verdict.UNDER_WAY})
+_FAILED = frozenset({StepOutcome.FAILED, StepOutcome.ABORTED, StepOutcome.HELD})
+_ERRORS = frozenset({StepOutcome.INTERRUPTED, StepOutcome.UNDER_WAY})
 _SKIPPED = {
-    Verdict.SKIPPED: "its condition did not hold",
-    Verdict.NOT_REACHED: "the run did not come this far",
-    Verdict.LEFT: "it was held, and the answer went on elsewhere",
+    StepOutcome.SKIPPED: "its condition did not hold",
+    StepOutcome.NOT_REACHED: "the run did not come this far",
+    StepOutcome.LEFT: "it was held, and the answer went on elsewhere",
 }
 
 
@@ -40,7 +40,7 @@ def junit(stories: Sequence[Story]) -> bytes:
 def _suite(number: int, story: Story) -> Xml.Element:
     name = one_line(story.state.playbook.name, 200) or "playbook"
     machine = one_line(story.state.machine, 200) or "machine"
-    verdicts = [step.verdict for step in story.steps]
+    outcomes = [step.outcome for step in story.steps]
     suite = Xml.Element(
         "testsuite",
         {
@@ -51,9 +51,9 @@ def _suite(number: int, story: Story) -> Xml.Element:
             "timestamp": datetime.fromtimestamp(story.started, UTC).strftime("%Y-%m-%dT%H:%M:%S"),
             "time": f"{story.seconds:.3f}",
             "tests": str(len(story.steps)),
-            "failures": str(sum(verdict in _FAILED for verdict in verdicts)),
-            "errors": str(sum(verdict in _ERRORS for verdict in verdicts)),
-            "skipped": str(sum(verdict in _SKIPPED for verdict in verdicts)),
+            "failures": str(sum(outcome in _FAILED for outcome in outcomes)),
+            "errors": str(sum(outcome in _ERRORS for outcome in outcomes)),
+            "skipped": str(sum(outcome in _SKIPPED for outcome in outcomes)),
         },
     )
     properties = Xml.SubElement(suite, "properties")
@@ -73,11 +73,11 @@ def _case(story: Story, step: StepStory, suite: str) -> Xml.Element:
         "time": f"{step.seconds:.3f}",
     }
     case = Xml.Element("testcase", attributes)
-    if step.verdict in _SKIPPED:
-        Xml.SubElement(case, "skipped", {"message": _SKIPPED[step.verdict]})
-    elif step.verdict is not Verdict.PASSED:
+    if step.outcome in _SKIPPED:
+        Xml.SubElement(case, "skipped", {"message": _SKIPPED[step.outcome]})
+    elif step.outcome is not StepOutcome.PASSED:
         kind, message, text = complaint(story)
-        tag = "failure" if step.verdict in _FAILED else "error"
+        tag = "failure" if step.outcome in _FAILED else "error"
         found = Xml.SubElement(case, tag, {"type": kind, "message": one_line(message, MAX_MESSAGE)})
         found.text = bounded(text, MAX_TEXT)
     return case
@@ -116,7 +116,7 @@ def _properties(story: Story) -> Mapping[str, str]:
 def _told(story: Story) -> str:
     """The course of the run in lines: what each step ended on, and every escalation with its answer."""
     lines = [
-        f"{duration(step.seconds):>12}  {step.step.name}: {step.verdict}"
+        f"{duration(step.seconds):>12}  {step.step.name}: {step.outcome}"
         + (f" on {step.decided.words}" if step.decided else "")
         for step in story.steps
     ]

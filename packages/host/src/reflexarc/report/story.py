@@ -33,7 +33,7 @@ from reflexarc.runs.ownership import is_driven
 from reflexarc.runs.telemetry import BUCKETS, Telemetry, measure, seconds_between
 
 
-class Verdict(StrEnum):
+class StepOutcome(StrEnum):
     """How a step went. left: it was held, and the reply went on elsewhere."""
 
     PASSED = "passed"
@@ -57,7 +57,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Sight:
+class Sighting:
     """What was seen, in seconds since the run began; frame: None where none was kept."""
 
     at: float
@@ -94,19 +94,19 @@ class StepStory:
     """
 
     step: Step
-    verdict: Verdict = Verdict.LEFT
+    outcome: StepOutcome = StepOutcome.LEFT
     spans: list[Span] = field(default_factory=list)
-    sights: list[Sight] = field(default_factory=list)
-    decided: Sight | None = None
+    sights: list[Sighting] = field(default_factory=list)
+    decided: Sighting | None = None
     acts: int = 0
     note: str = ""
 
-    def decide(self, sight: Sight) -> None:
+    def decide(self, sight: Sighting) -> None:
         """The wait ended on this; of a phase entered just before, it is the better picture: that was half drawn."""
         self.decided = sight
         newest = self.sights[-1] if self.sights else None
         if newest is not None and newest.observation.phase == sight.observation.phase:
-            self.sights[-1] = Sight(newest.at, sight.observation, sight.frame or newest.frame)
+            self.sights[-1] = Sighting(newest.at, sight.observation, sight.frame or newest.frame)
         elif sight.frame is not None and newest is not sight:
             self.sights.append(sight)
 
@@ -133,7 +133,7 @@ class Story:
     gallery: Index
     folder: Path
     damage: str | None
-    last: Sight | None
+    last: Sighting | None
     final: Kept | None
 
     @property
@@ -165,7 +165,7 @@ class _Teller:
         self._steps: dict[str, StepStory] = {}
         self._holds: list[Hold] = []
         self._notes: list[tuple[float, str]] = []
-        self._last: Sight | None = None
+        self._last: Sighting | None = None
         self._final: Kept | None = None
 
     def story(self, *, owned: bool) -> Story:
@@ -219,17 +219,19 @@ class _Teller:
         advanced = after.index != before.index or after.outcome is Outcome.SUCCEEDED
         if advanced and not isinstance(event, Replied):
             inapplicable = isinstance(event, Observed) and not before.applies
-            story.verdict = Verdict.SKIPPED if inapplicable and story.decided is None else Verdict.PASSED
+            story.outcome = (
+                StepOutcome.SKIPPED if inapplicable and story.decided is None else StepOutcome.PASSED
+            )
         if before.failing is not None and after.outcome is not None:
             went_back = isinstance(event, Acted) and event.delivery == "delivered"
-            story.verdict = Verdict.PASSED if went_back else Verdict.FAILED
+            story.outcome = StepOutcome.PASSED if went_back else StepOutcome.FAILED
         if after.outcome is None:
             self._entered(after)
         elif after.outcome is Outcome.FAILED and before.outcome is None:
             self._final = self._frames.get(event.at)
 
     def _saw(self, event: Observed | Verified | Looked, before: RunState, after: RunState) -> None:
-        sight = Sight(self._now, event.observation, self._frames.get(event.at))
+        sight = Sighting(self._now, event.observation, self._frames.get(event.at))
         story = self._steps[before.step.name]
         self._last = sight
         if after.phase != before.phase:
@@ -284,18 +286,20 @@ class _Teller:
                 place = told.index(self._steps[step.name])
             else:
                 passed_over = index < state.index or state.outcome is Outcome.SUCCEEDED
-                told.insert(place, StepStory(step, Verdict.SKIPPED if passed_over else Verdict.NOT_REACHED))
+                told.insert(
+                    place, StepStory(step, StepOutcome.SKIPPED if passed_over else StepOutcome.NOT_REACHED)
+                )
         if state.outcome is not Outcome.SUCCEEDED:
-            self._steps[state.step.name].verdict = _STANDING[outcome]
+            self._steps[state.step.name].outcome = _STANDING[outcome]
         return told
 
 
 _STANDING = {
-    "failed": Verdict.FAILED,
-    "aborted": Verdict.ABORTED,
-    "held": Verdict.HELD,
-    "running": Verdict.UNDER_WAY,
-    "interrupted": Verdict.INTERRUPTED,
+    "failed": StepOutcome.FAILED,
+    "aborted": StepOutcome.ABORTED,
+    "held": StepOutcome.HELD,
+    "running": StepOutcome.UNDER_WAY,
+    "interrupted": StepOutcome.INTERRUPTED,
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from reflexarc.report.markup import Child, Markup, element
 from reflexarc.report.pictures import Album, Picture
-from reflexarc.report.story import Sight, Span, StepStory, Story, Verdict
+from reflexarc.report.story import Sighting, Span, StepOutcome, StepStory, Story
 from reflexarc.report.text import bounded, duration, moment, one_line
 
 # Bytes of escaped text that all screens together may take, and sights and steps that are shown at most.
@@ -16,8 +16,8 @@ MAX_STEPS = 500
 MAX_CHIPS = 12
 LEAST_WIDTH = 0.4
 
-_QUIET = frozenset({Verdict.SKIPPED, Verdict.NOT_REACHED, Verdict.LEFT})
-_MARKS = {Verdict.PASSED: "✓", Verdict.FAILED: "✕", Verdict.ABORTED: "✕", Verdict.HELD: "?"}
+_QUIET = frozenset({StepOutcome.SKIPPED, StepOutcome.NOT_REACHED, StepOutcome.LEFT})
+_MARKS = {StepOutcome.PASSED: "✓", StepOutcome.FAILED: "✕", StepOutcome.ABORTED: "✕", StepOutcome.HELD: "?"}
 
 
 def timeline(story: Story, album: Album) -> Markup:
@@ -50,18 +50,18 @@ def _legend(seconds: float) -> Markup:
 
 
 def _step(step: StepStory, story: Story, sights: _Sights) -> Markup:
-    quiet = step.verdict in _QUIET
-    standing = "good" if step.verdict is Verdict.PASSED else "quiet" if quiet else "bad"
-    if step.verdict in (Verdict.HELD, Verdict.UNDER_WAY, Verdict.INTERRUPTED):
+    quiet = step.outcome in _QUIET
+    standing = "good" if step.outcome is StepOutcome.PASSED else "quiet" if quiet else "bad"
+    if step.outcome in (StepOutcome.HELD, StepOutcome.UNDER_WAY, StepOutcome.INTERRUPTED):
         standing = "asking"
-    mark = element("span", _MARKS.get(step.verdict, "·"), class_=f"mark {standing}", aria_hidden="true")
+    mark = element("span", _MARKS.get(step.outcome, "·"), class_=f"mark {standing}", aria_hidden="true")
     return element(
         "li",
         element(
             "div",
             mark,
             element("div", element("h3", one_line(step.step.name, 300)), _did(step), class_="what"),
-            element("span", str(step.verdict) if quiet else duration(step.seconds), class_="took"),
+            element("span", str(step.outcome) if quiet else duration(step.seconds), class_="took"),
             None if quiet and not step.spans else _bar(step, story.seconds),
             class_="row",
         ),
@@ -79,8 +79,8 @@ def _did(step: StepStory) -> Markup:
         parts += [" on ", element("b", step.decided.words.partition(" by ")[0])]
         if step.decided.rung != "none":
             parts += [f" by {step.decided.rung} {step.decided.observation.confidence:.2f}"]
-    if step.verdict not in (Verdict.PASSED, *_QUIET):
-        parts += [" · ", element("b", str(step.verdict), class_="verdict")]
+    if step.outcome not in (StepOutcome.PASSED, *_QUIET):
+        parts += [" · ", element("b", str(step.outcome), class_="outcome")]
     if step.note:
         parts += [" · ", one_line(step.note, 500)]
     return element("p", *parts)
@@ -117,13 +117,13 @@ class _Sights:
         self._chosen = self._choice([sight for step in story.steps for sight in step.sights])
         self._text = TEXT_BUDGET // max(1, len(self._chosen))
 
-    def _choice(self, sights: Sequence[Sight]) -> frozenset[int]:
+    def _choice(self, sights: Sequence[Sighting]) -> frozenset[int]:
         """The identities of those that are shown: those with a picture, and the first of the others."""
         pictured = [sight for sight in sights if self._has_picture(sight)]
         others = [sight for sight in sights if not self._has_picture(sight)]
         return frozenset(id(sight) for sight in [*pictured, *others][:MAX_SIGHTS])
 
-    def _has_picture(self, sight: Sight) -> bool:
+    def _has_picture(self, sight: Sighting) -> bool:
         return sight.frame is not None and self._album.has(sight.frame.ref)
 
     def of(self, step: StepStory) -> Markup | None:
@@ -153,7 +153,7 @@ class _Sights:
             class_="sights",
         )
 
-    def _shot(self, sight: Sight) -> Markup | None:
+    def _shot(self, sight: Sighting) -> Markup | None:
         if sight.frame is None or (picture := self._album.take(sight.frame.ref, moment(sight.at))) is None:
             return None
         seen = sight.observation
@@ -167,7 +167,7 @@ class _Sights:
             class_="shot",
         )
 
-    def _chip(self, sight: Sight) -> Markup:
+    def _chip(self, sight: Sighting) -> Markup:
         where = self._album.where(sight.frame.ref) if sight.frame is not None else None
         same = (
             element("span", f" · as at {where}") if where is not None and where != moment(sight.at) else None
@@ -175,7 +175,7 @@ class _Sights:
         return element("li", _caption(sight), same, class_="chip")
 
 
-def _caption(sight: Sight) -> Markup:
+def _caption(sight: Sighting) -> Markup:
     seen = sight.observation
     sure = f" · {sight.rung} {seen.confidence:.2f}" if sight.rung != "none" else ""
     return element(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reflexarc.playbook.state import Escalation, RunState, Stage, Stillness
+from reflexarc.playbook.state import Escalation, FreezeState, RunState, Stage
 from reflexarc.playbook.words import KINDS
 from reflexarc.runs.codec import plain
 from reflexarc.runs.journal import Record
@@ -65,9 +65,9 @@ def describe_escalation(state: RunState, held: Escalation) -> dict[str, object]:
 def _hold(state: RunState) -> dict[str, object]:
     """What is done with the machine while the run is held, and what that doesn't hold up."""
     if state.is_frozen:
-        sure = {} if state.stillness is Stillness.FROZEN else {"uncertain": True}
+        sure = {} if state.freeze is FreezeState.FROZEN else {"uncertain": True}
         return {"kind": "freeze", **sure, "limits": list(FREEZE_LIMITS)}
-    why = {"why": state.stillness_error} if state.stillness_error else {}
+    why = {"why": state.freeze_error} if state.freeze_error else {}
     return {"kind": "passive", **why, "limits": list(HOLD_LIMITS)}
 
 

@@ -164,7 +164,7 @@ class Runner:
                 seen = self._redacted(await self.watcher.fresh())
                 effect = await self._performer.is_effective(self.state)
                 self._record(Looked(time.monotonic(), seen, effect))
-            case engine.Still():
+            case engine.Freeze():
                 await self._freeze()
             case engine.Thaw():
                 await self.machine.freeze.thaw()

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from reflexarc.machine.frame import Frame
 from reflexarc.observation import Observation
-from reflexarc.sensing.evidence import Evidence as Piece
-from reflexarc.sensing.evidence import Page
-from reflexarc.sensing.ladder import Evidence, Ladder
+from reflexarc.sensing.evidence import Evidence, Page
+from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.recogniser import Recogniser, Recognisers
 from reflexarc.sensing.text import TextRung
 
@@ -49,7 +48,7 @@ class Explanation:
 
 def explain(frame: Frame, recognisers: Recognisers) -> Explanation:
     """Read a frame by itself and say what each recogniser makes of it."""
-    observation = Ladder(recognisers).read(Evidence(at=frame.captured, frame=frame))
+    observation = Ladder(recognisers).read(Readings(at=frame.captured, frame=frame))
     page, _ = TextRung(recognisers).page(frame)
     candidates = [_judge(one, page) for one in recognisers.of_screens]
     candidates.sort(key=lambda one: (-one.confidence, not one.is_near))
@@ -70,5 +69,5 @@ def _judge(recogniser: Recogniser, page: Page) -> Candidate:
     )
 
 
-def _held(pieces: Sequence[Piece], page: Page) -> Judged:
+def _held(pieces: Sequence[Evidence], page: Page) -> Judged:
     return tuple((str(piece), piece.holds(page)) for piece in pieces)

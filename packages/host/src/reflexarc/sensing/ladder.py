@@ -25,7 +25,7 @@ from reflexarc.sensing.verdict import Answer
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Readings:
     """What is known of a machine at one moment, None where it has no such sensor or nothing came yet.
 
     at: seconds of `time.monotonic()`. serial: the newest text of the serial console, as it came.
@@ -41,7 +41,7 @@ class Evidence:
 
 
 class Ladder:
-    """Concludes the phase of one machine from its evidence, in the order it came.
+    """Concludes the phase of one machine from its readings, in the order they came.
 
     sought: pictures to look for on every frame, by the key under which observations tell of them.
     """
@@ -67,36 +67,36 @@ class Ladder:
         self._text.learn(recognisers)
         self._classified = None
 
-    def read(self, evidence: Evidence) -> Observation:
+    def read(self, readings: Readings) -> Observation:
         """Conclude what the machine shows; always answers, with the phase `unknown` where no rung does."""
-        if evidence.serial is not self._serial[0]:
-            self._serial = (evidence.serial, plain(evidence.serial))
-        off = read_power(evidence.power)
-        frame = None if off else evidence.frame
+        if readings.serial is not self._serial[0]:
+            self._serial = (readings.serial, plain(readings.serial))
+        off = read_power(readings.power)
+        frame = None if off else readings.frame
         if frame and frame.signal:
-            return self._look(evidence, frame)
+            return self._look(readings, frame)
         answer = off or read_signal(frame) or read_serial(self.recognisers, self._serial[1])
-        state = (evidence.power, frame is None, evidence.serial_end)
+        state = (readings.power, frame is None, readings.serial_end)
         if state != self._without_picture:
             self._without_picture = state
-            self._changed_at = evidence.at
+            self._changed_at = readings.at
         self._stillness.forget()
-        return self._observe(evidence, Reading(answer, None), frame)
+        return self._observe(readings, Reading(answer, None), frame)
 
-    def disputed(self, seen: Observation, evidence: Evidence) -> str:
-        """The phase that another authoritative rung speaks for against what was concluded from this evidence.
+    def disputed(self, seen: Observation, readings: Readings) -> str:
+        """The phase that another authoritative rung speaks for against what was concluded from these readings.
 
         A picture speaks against power that is said to be off; serial text does where it is newer than the picture.
         """
-        phases, frame = self.recognisers.phases, evidence.frame
+        phases, frame = self.recognisers.phases, readings.frame
         if seen.origin == "power":
             reading = self._text.read(frame) if frame and frame.signal else None
             return against(seen, reading.answer, phases) if reading else ""
-        if evidence.serial_at <= seen.changed_at:
+        if readings.serial_at <= seen.changed_at:
             return ""
-        return against(seen, read_serial(self.recognisers, plain(evidence.serial)), phases)
+        return against(seen, read_serial(self.recognisers, plain(readings.serial)), phases)
 
-    def _look(self, evidence: Evidence, frame: Frame) -> Observation:
+    def _look(self, readings: Readings, frame: Frame) -> Observation:
         still = self._stillness.see(frame)
         if not still:
             self._found = {}
@@ -104,13 +104,13 @@ class Ladder:
         self._without_picture = None
         repeated = read_unchanged(self._classified) if still else None
         if repeated:
-            return self._observe(evidence, Reading(repeated, repeated.screen), frame)
+            return self._observe(readings, Reading(repeated, repeated.screen), frame)
         reading = self._text.read(frame)
         self._stillness.cursor_is_in(self._text.cursor_cell(reading.screen))
-        self._classified = self._observe(evidence, reading, frame)
+        self._classified = self._observe(readings, reading, frame)
         return self._classified
 
-    def _observe(self, evidence: Evidence, reading: Reading, frame: Frame | None) -> Observation:
+    def _observe(self, readings: Readings, reading: Reading, frame: Frame | None) -> Observation:
         answer = reading.answer or Answer(UNKNOWN, reading.confidence, "none")
         repeats = self._classified if answer.rung == "unchanged" else None
         return Observation(
@@ -119,11 +119,11 @@ class Ladder:
             rung=answer.rung,
             origin=repeats.origin if repeats else answer.rung,
             complete=answer.complete,
-            at=frame.captured if frame else evidence.at,
+            at=frame.captured if frame else readings.at,
             changed_at=self._changed_at,
             screen=reading.screen,
             serial=self._serial[1],
-            serial_end=evidence.serial_end,
+            serial_end=readings.serial_end,
             frame=frame.number if frame else None,
             guess=reading.guess,
             needles=tuple((key, self._seek(key, frame)) for key in self.sought)

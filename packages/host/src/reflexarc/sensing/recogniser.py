@@ -8,18 +8,9 @@ from dataclasses import dataclass
 from reflexarc.observation import Phase, Phases, ScreenText
 from reflexarc.sensing.evidence import Evidence, Page
 from reflexarc.sensing.needle import Needle, Patch
+from reflexarc.sensing.verdict import Answer
 
 SURE = 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """A phase for which a page speaks, how surely, and the rung whose evidence that is."""
-
-    phase: str
-    confidence: float
-    complete: bool
-    rung: str = "text"
 
 
 @dataclass(frozen=True)
@@ -42,7 +33,7 @@ class Recogniser:
     place: str = ""
     taught: bool = False
 
-    def judge(self, page: Page) -> Verdict | None:
+    def judge(self, page: Page) -> Answer | None:
         """What the page says about the phase, None where nothing speaks for it or something against it."""
         first, *rest = self.evidence
         if not first.holds(page) or any(part.holds(page) for part in self.unless):
@@ -51,7 +42,7 @@ class Recogniser:
         complete = share == 1 and not self.taught and all(part.holds(page) for part in self.complete)
         # Evidence found in part stays below every threshold, however sure the whole would be.
         sure = self.confidence * (1.0 if share == 1 else 0.75 * share)
-        return Verdict(self.phase, sure, complete, self.rung)
+        return Answer(self.phase, sure, self.rung, complete)
 
 
 class Recognisers:
@@ -80,15 +71,15 @@ class Recognisers:
         """Those that look at a screen."""
         return tuple(one for one in self._all if one.rung != "serial")
 
-    def of_screen(self, page: Page) -> Verdict | None:
+    def of_screen(self, page: Page) -> Answer | None:
         """The likeliest phase of a screen; its confidence is lowered by what could not be read."""
         best = self._best(page, serial=False)
         if best is None:
             return None
         readable = page.screen.confidence
-        return Verdict(best.phase, best.confidence * readable, best.complete and readable >= 0.9, best.rung)
+        return Answer(best.phase, best.confidence * readable, best.rung, best.complete and readable >= 0.9)
 
-    def of_serial(self, text: str) -> Verdict | None:
+    def of_serial(self, text: str) -> Answer | None:
         """The likeliest phase by the text of a serial console, control sequences taken out."""
         return self._best(Page(ScreenText(tuple(text.split("\n")))), serial=True)
 
@@ -103,18 +94,18 @@ class Recognisers:
             places=self.places,
         )
 
-    def _best(self, page: Page, *, serial: bool) -> Verdict | None:
+    def _best(self, page: Page, *, serial: bool) -> Answer | None:
         judged = [
-            (one, verdict)
+            (one, answer)
             for one in self._all
-            if (one.rung == "serial") is serial and (verdict := one.judge(page)) is not None
+            if (one.rung == "serial") is serial and (answer := one.judge(page)) is not None
         ]
-        given = [verdict for one, verdict in judged if not one.taught]
-        sure = [verdict for verdict in given if verdict.confidence >= SURE]
-        alarmed = any(self._alarms(verdict.phase) for verdict in sure)
-        taught = [verdict for one, verdict in judged if one.taught and not alarmed]
-        heard = [verdict for verdict in taught if verdict.rung != "taught" or not sure]
-        return max((*given, *heard), key=lambda verdict: (verdict.confidence, verdict.complete), default=None)
+        given = [answer for one, answer in judged if not one.taught]
+        sure = [answer for answer in given if answer.confidence >= SURE]
+        alarmed = any(self._alarms(answer.phase) for answer in sure)
+        taught = [answer for one, answer in judged if one.taught and not alarmed]
+        heard = [answer for answer in taught if answer.rung != "taught" or not sure]
+        return max((*given, *heard), key=lambda answer: (answer.confidence, answer.complete), default=None)
 
     def _alarms(self, phase: str) -> bool:
         return any(self.phases.is_a(phase, name) for name, known in self.phases.items() if known.alarm)

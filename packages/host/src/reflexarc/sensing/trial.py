@@ -19,7 +19,7 @@ import numpy as np
 
 from reflexarc.errors import ConfigError
 from reflexarc.observation import UNKNOWN
-from reflexarc.sensing.ladder import Evidence, Ladder
+from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.pictures import load_frame
 from reflexarc.sensing.recogniser import Recognisers
 
@@ -88,7 +88,7 @@ def judge(chosen: Iterable[Label], recognisers: Recognisers) -> Iterator[Result]
         frame = load_frame(label.file)
         ladder = Ladder(recognisers)
         start = time.thread_time()
-        seen = ladder.read(Evidence(at=0.0, frame=frame))
+        seen = ladder.read(Readings(at=0.0, frame=frame))
         ms = (time.thread_time() - start) * 1000
         right = bool(label.phase) and recognisers.phases.is_a(seen.phase, label.phase or "")
         wrong, length = _errors(label.file.with_suffix(".txt"), seen.text)

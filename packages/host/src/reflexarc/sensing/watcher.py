@@ -17,7 +17,7 @@ from reflexarc.machine.capabilities import Capabilities, Console, Power, PowerSt
 from reflexarc.machine.frame import Frame
 from reflexarc.machine.geometry import Rect
 from reflexarc.observation import Observation
-from reflexarc.sensing.ladder import Evidence, Ladder
+from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.needle import Patch
 from reflexarc.sensing.recogniser import Recognisers
 from reflexarc.sensing.serial import KEPT
@@ -108,7 +108,7 @@ class Watcher:
             with suppress(MachineError):  # no frame is no news of a machine that is off
                 self._take(await screen.screenshot())
         seen = self._observe()
-        disputed = self._ladder.disputed(seen, self._evidence()) if doubting else ""
+        disputed = self._ladder.disputed(seen, self._readings()) if doubting else ""
         return replace(seen, disputed=disputed) if disputed else seen
 
     async def still(self, seconds: float, *, at_most: float) -> None:
@@ -202,8 +202,8 @@ class Watcher:
         while len(self._frames) > KEPT_FRAMES:
             self._frames.popitem(last=False)
 
-    def _evidence(self) -> Evidence:
-        return Evidence(
+    def _readings(self) -> Readings:
+        return Readings(
             at=time.monotonic(),
             power=self._power,
             frame=self._frame,
@@ -213,7 +213,7 @@ class Watcher:
         )
 
     def _observe(self) -> Observation:
-        observation = self._ladder.read(self._evidence())
+        observation = self._ladder.read(self._readings())
         self.latest = observation
         self.reads[observation.rung] += 1
         if self.shown is not None and self._frame is not None and observation.frame == self._frame.number:
