@@ -272,7 +272,9 @@ def test_every_argument_with_an_odd_value(value: Any) -> None:
 
 
 def test_the_playbooks_there_are_fit() -> None:
-    for path in PLAYBOOKS.glob("*.yaml"):
+    found = list(PLAYBOOKS.glob("*.yaml"))
+    assert found
+    for path in found:
         VALIDATOR.validate(parse(Path(path).read_text()).data)
     VALIDATOR.validate(PLAYED)
 
