@@ -8,11 +8,10 @@ from enum import Enum
 
 from reflexarc.drivers.qemu.picture import Picture
 from reflexarc.drivers.qemu.wire import Change
-from reflexarc.machine.frame import Pixels
+from reflexarc.machine.frame import MAX_PIXELS, Pixels
 
 # The largest cell a text cursor blinks in.
 CURSOR_WIDTH, CURSOR_HEIGHT = 16, 32
-_MAX_HELD_PIXELS = 64_000_000
 _TELLING_ROWS = 3
 
 
@@ -69,7 +68,7 @@ class Tracker:
             self._pieces = False
         self._astray = False
         changed = self._picture.replace(pixels) > 0
-        if sum(change.width * change.height for change in held) > _MAX_HELD_PIXELS:
+        if sum(change.width * change.height for change in held) > MAX_PIXELS:
             return Outcome(changed, Check.NOW)
         after = self._apply(held)
         return Outcome(changed or after.changed, after.check)

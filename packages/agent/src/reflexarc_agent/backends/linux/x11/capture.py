@@ -13,7 +13,7 @@ from reflexarc_agent.backends.linux.x11.display import Display
 from reflexarc_agent.backends.linux.x11.errors import X11Error
 from reflexarc_agent.backends.linux.x11.libraries import Segment, library
 
-PIXELS = 64 << 20
+PIXELS = 64_000_000
 Z_PIXMAP = 2
 ALL_PLANES = ctypes.c_ulong(-1).value
 IPC_PRIVATE, IPC_CREAT, IPC_RMID = 0, 0o1000, 0
