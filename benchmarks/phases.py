@@ -24,12 +24,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from reflexarc.observation import UNKNOWN, ScreenText
+from reflexarc.observation import CONFIDENT, UNKNOWN, ScreenText
 from reflexarc.sensing.evidence import Page
 from reflexarc.sensing.pictures import load_frame
 from reflexarc.sensing.recognise import load_recognisers
 from reflexarc.sensing.recogniser import Recognisers
-from reflexarc.sensing.trial import CONFIDENT, Label, Result, character_errors, judge, labels, summary
+from reflexarc.sensing.trial import Label, Result, character_errors, judge, labels, summary
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {

@@ -11,6 +11,12 @@ from functools import cached_property
 
 UNKNOWN = "unknown"
 
+CONFIDENT = 0.8
+"""The confidence from which on a phase counts, where a playbook says nothing else."""
+
+LIKENESS = 0.95
+"""How alike a picture on a screen must be to one that is looked for, where nothing else is said."""
+
 # Rungs whose word on a phase is exact; only they make `hold_for` default to zero.
 EXACT_RUNGS = frozenset({"power", "signal", "boot_progress", "serial", "accessibility", "text"})
 

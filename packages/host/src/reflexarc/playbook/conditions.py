@@ -9,7 +9,15 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import TypeAlias
 
-from reflexarc.observation import EXACT_RUNGS, OWN_RUNG_PHASES, UNKNOWN, Observation, Phases, ScreenText
+from reflexarc.observation import (
+    EXACT_RUNGS,
+    LIKENESS,
+    OWN_RUNG_PHASES,
+    UNKNOWN,
+    Observation,
+    Phases,
+    ScreenText,
+)
 from reflexarc.playbook.template import render
 
 # Origins whose word never satisfies a precondition; `taught` is what an agent taught and no person accepted.
@@ -68,7 +76,7 @@ class NeedleIs:
     name: str
     image: str
     region: tuple[int, int, int, int] | None = None
-    threshold: float = 0.95
+    threshold: float = LIKENESS
 
     @cached_property
     def key(self) -> str:

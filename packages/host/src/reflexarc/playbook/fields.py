@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
-from typing import TypeGuard, cast
+from typing import cast
 
 from reflexarc import patterns
 from reflexarc.errors import PlaybookError
@@ -102,11 +102,6 @@ class Fields:
         if wrong is not None:
             raise self.error(key, f"{key}: {wrong}")
         return value
-
-
-def is_whole(value: object) -> TypeGuard[int | float]:
-    """Tell whether a plain value is a whole number, be it written with a point."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
 
 
 def unknown(what: str, name: object, known: Collection[str]) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 
 from reflexarc.machine.capabilities import Capabilities
 from reflexarc.machine.policy import CLASSES, OPERATIONS
+from reflexarc.observation import CONFIDENT, LIKENESS
 
 MAX_STEPS = 2000
 MAX_PLACE = 10_000
@@ -63,7 +64,7 @@ STEP: Mapping[str, Key] = {
         minimum=0.1,
         maximum=1e6,
     ),
-    "min_confidence": Key("number", "How sure the senses must be; 0.8.", minimum=0, maximum=1),
+    "min_confidence": Key("number", f"How sure the senses must be; {CONFIDENT:g}.", minimum=0, maximum=1),
     "hold_for": Key(
         "number",
         "Seconds for which the condition must hold; 0 on the complete evidence of an exact rung, else 0.2.",
@@ -148,7 +149,7 @@ CONDITIONS: Mapping[str, Mapping[str, Key]] = {
         ),
         "image": Key("text", "The picture itself, as PNG in base64, where there is no file."),
         "region": Key("rectangle", "Where it is looked for, in pixels: x, y, width, height."),
-        "threshold": Key("number", "How alike it must be, up to 1; 0.95.", minimum=0.5, maximum=1),
+        "threshold": Key("number", f"How alike it must be, up to 1; {LIKENESS:g}.", minimum=0.5, maximum=1),
     },
     "serial": {
         "serial": Key(

@@ -9,7 +9,7 @@ from typing import cast
 
 from reflexarc.errors import PlaybookError
 from reflexarc.machine.policy import CLASSES, OPERATIONS
-from reflexarc.observation import Phases
+from reflexarc.observation import CONFIDENT, Phases
 from reflexarc.playbook import document as documents
 from reflexarc.playbook import needles
 from reflexarc.playbook.condition_loader import ConditionLoader
@@ -91,7 +91,7 @@ def load_document(document: Document, phases: Phases) -> Playbook:
         on_unknown=top.choice("on_unknown", PLAYBOOK["on_unknown"].choices),
         unknown_after=10.0 if unknown_after is None else unknown_after,
         timeout=defaults.number("timeout"),
-        min_confidence=0.8 if confidence is None else confidence,
+        min_confidence=CONFIDENT if confidence is None else confidence,
         hold_for=defaults.number("hold_for"),
         hold=top.choice("hold", PLAYBOOK["hold"].choices),
         rollback=_rollback(top),

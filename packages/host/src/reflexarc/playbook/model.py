@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reflexarc.errors import PlaybookError
+from reflexarc.observation import CONFIDENT
 from reflexarc.playbook.actions import ACTIONS, Action, needs_authorisation, operation_of
 from reflexarc.playbook.conditions import Condition, capabilities_of, is_evidential
 from reflexarc.playbook.fields import unknown
@@ -90,7 +91,7 @@ class Playbook:
     on_unknown: str = "escalate"
     unknown_after: float = 10.0
     timeout: float | None = None
-    min_confidence: float = 0.8
+    min_confidence: float = CONFIDENT
     hold_for: float | None = None
     hold: str = "passive"
     rollback: str | None = None

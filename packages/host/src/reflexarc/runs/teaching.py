@@ -10,11 +10,11 @@ from pathlib import Path
 
 from reflexarc import patterns
 from reflexarc.errors import PlaybookError
-from reflexarc.observation import OWN_RUNG_PHASES, UNKNOWN
+from reflexarc.observation import CONFIDENT, OWN_RUNG_PHASES, UNKNOWN
 from reflexarc.playbook import needles
 from reflexarc.playbook.events import Lesson
 from reflexarc.playbook.state import Escalation, RunState
-from reflexarc.sensing.recogniser import SURE, Recognisers
+from reflexarc.sensing.recogniser import Recognisers
 from reflexarc.sensing.taught import Taught, keep
 from reflexarc.sensing.watcher import Watcher
 
@@ -74,7 +74,7 @@ def _check_phase(state: RunState, held: Escalation, phase: str, *, agent: bool) 
         raise PlaybookError(
             f"the machine shows {shown}, which is an alarm: nothing else can be taught of this screen"
         )
-    if agent and shown not in ("", UNKNOWN, phase) and held.confidence >= SURE:
+    if agent and shown not in ("", UNKNOWN, phase) and held.confidence >= CONFIDENT:
         raise PlaybookError(f"this screen is {shown} already; an agent teaches only what nothing recognises")
 
 

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from reflexarc.machine.frame import Pixels
 from reflexarc.machine.geometry import Rect
 from reflexarc.machine.patch import decode
+from reflexarc.observation import LIKENESS
 
 DIGEST_SIZE = 16
-THRESHOLD = 0.95
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 Plane = npt.NDArray[np.float32]
@@ -63,7 +63,7 @@ class Patch:
     name: str
     png: bytes
     region: Region | None = None
-    threshold: float = THRESHOLD
+    threshold: float = LIKENESS
 
     @cached_property
     def pixels(self) -> Pixels:

@@ -33,11 +33,12 @@ from typing import TYPE_CHECKING
 from reflexarc import patterns
 from reflexarc.errors import ConfigError
 from reflexarc.machine import patch
-from reflexarc.observation import Phase
+from reflexarc.observation import LIKENESS, Phase
 from reflexarc.sensing.evidence import PLACES, AllOf, AnyOf, Evidence, Highlighted, Not, Seen, Text
-from reflexarc.sensing.needle import DIGEST_SIZE, THRESHOLD, Needle, Patch, Region
+from reflexarc.sensing.needle import DIGEST_SIZE, Needle, Patch, Region
 from reflexarc.sensing.nodes import NodeReader, line_of
 from reflexarc.sensing.recogniser import Recogniser, Recognisers
+from reflexarc.sensing.taught import PREFIX
 
 if TYPE_CHECKING:
     import yaml
@@ -47,7 +48,6 @@ __all__ = ["Recogniser", "Recognisers", "load_recognisers"]
 _MAX_DEPTH = 6
 _MAX_NEEDLE = 1 << 20
 _KINDS = ("text", "highlighted", "needle", "serial", "any", "all", "not")
-_TAUGHT = "taught-"
 
 
 def load_recognisers(extra: Sequence[Path] = ()) -> Recognisers:
@@ -74,7 +74,7 @@ def load_recognisers(extra: Sequence[Path] = ()) -> Recognisers:
 
 def _in_order(path: Path) -> tuple[bool, str]:
     """Files of a folder by their names; those that were taught last, since they may speak of the others' phases."""
-    return path.name.startswith(_TAUGHT), path.name
+    return path.name.startswith(PREFIX), path.name
 
 
 @dataclass
@@ -195,7 +195,7 @@ class _File(NodeReader):
                     entries["region"], "a region is [x, y, width, height], in which the image has room"
                 )
             region = Region(*sides)
-        threshold = self.number(entries["threshold"]) if "threshold" in entries else THRESHOLD
+        threshold = self.number(entries["threshold"]) if "threshold" in entries else LIKENESS
         if not 0.5 <= threshold <= 1:
             self.wrong(entries["threshold"], "the threshold is from 0.5 to 1")
         return Patch(name, png, region, threshold)
@@ -205,7 +205,7 @@ class _File(NodeReader):
         for key in ("phase", "evidence"):
             if key not in entries:
                 self.wrong(node, f"a recogniser needs {key!r}")
-        confidence = self.number(entries["confidence"]) if "confidence" in entries else 0.95
+        confidence = self.number(entries["confidence"]) if "confidence" in entries else Recogniser.confidence
         if not 0 < confidence <= 1:
             self.wrong(entries["confidence"], "confidence must be above 0 and at most 1")
         parts = {

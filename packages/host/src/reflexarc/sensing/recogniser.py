@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from reflexarc.observation import Phase, Phases, ScreenText
+from reflexarc.observation import CONFIDENT, Phase, Phases, ScreenText
 from reflexarc.sensing.evidence import Evidence, Page
 from reflexarc.sensing.needle import Needle, Patch
 from reflexarc.sensing.verdict import Answer
-
-SURE = 0.8
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ class Recognisers:
             if (one.rung == "serial") is serial and (answer := one.judge(page)) is not None
         ]
         given = [answer for one, answer in judged if not one.taught]
-        sure = [answer for answer in given if answer.confidence >= SURE]
+        sure = [answer for answer in given if answer.confidence >= CONFIDENT]
         alarmed = any(self._alarms(answer.phase) for answer in sure)
         taught = [answer for one, answer in judged if one.taught and not alarmed]
         heard = [answer for answer in taught if answer.rung != "taught" or not sure]

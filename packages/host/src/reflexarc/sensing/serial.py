@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from reflexarc.observation import CONFIDENT
 from reflexarc.sensing.recogniser import Recognisers
 from reflexarc.sensing.verdict import Answer
 
-THRESHOLD = 0.8
 KEPT = 16_384
 
 # Source: ECMA-48, control sequences (CSI), operating system commands (OSC) and other escapes; then C0 and C1.
@@ -29,6 +29,6 @@ def without_controls(text: str) -> str:
 def read_serial(recognisers: Recognisers, text: str) -> Answer | None:
     """The phase that the serial text speaks for, at or above the rung's threshold; `text` is plain."""
     found = recognisers.of_serial(text) if text else None
-    if found is None or found.confidence < THRESHOLD:
+    if found is None or found.confidence < CONFIDENT:
         return None
     return Answer(found.phase, found.confidence, "serial", found.complete)

@@ -17,7 +17,7 @@ from reflexarc.sensing.needle import Patch
 from reflexarc.sensing.recogniser import Recogniser
 
 CONFIDENCE = 0.97
-_PREFIX, _SUFFIX = "taught-", ".yaml"
+PREFIX, _SUFFIX = "taught-", ".yaml"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}-[0-9a-f]{10}")
 _MAX_FILE = 1 << 16
 
@@ -99,18 +99,18 @@ def keep(folder: Path, taught: Taught, run: str) -> str:
     if taught.text:
         evidence.append({"text": taught.text})
     if taught.needle:
-        content["needles"] = {name: {"image": f"{_PREFIX}{name}.png"}}
+        content["needles"] = {name: {"image": f"{PREFIX}{name}.png"}}
         evidence.append({"needle": name})
     content["recognisers"] = [{"phase": taught.phase, "confidence": CONFIDENCE, "evidence": evidence}]
     if taught.needle:
-        _write(folder / f"{_PREFIX}{name}.png", taught.needle)
+        _write(folder / f"{PREFIX}{name}.png", taught.needle)
     _write_content(folder, name, content)
     return name
 
 
 def kept(folder: Path) -> list[Kept]:
     """Everything that was taught, by name; raises ConfigError for a file that can't be read."""
-    names = [path.name[len(_PREFIX) : -len(_SUFFIX)] for path in folder.glob(f"{_PREFIX}*{_SUFFIX}")]
+    names = [path.name[len(PREFIX) : -len(_SUFFIX)] for path in folder.glob(f"{PREFIX}*{_SUFFIX}")]
     return [_kept(folder, name) for name in sorted(names) if _NAME.fullmatch(name)]
 
 
@@ -125,7 +125,7 @@ def accept(folder: Path, name: str) -> None:
 def forget(folder: Path, name: str) -> None:
     """Remove something taught; raises ConfigError where there is none of that name."""
     _checked(folder, name)
-    for file in (_file(folder, name), folder / f"{_PREFIX}{name}.png"):
+    for file in (_file(folder, name), folder / f"{PREFIX}{name}.png"):
         try:
             file.unlink(missing_ok=True)
         except OSError as error:
@@ -141,7 +141,7 @@ def _checked(folder: Path, name: str) -> str:
 
 
 def _file(folder: Path, name: str) -> Path:
-    return folder / f"{_PREFIX}{name}{_SUFFIX}"
+    return folder / f"{PREFIX}{name}{_SUFFIX}"
 
 
 def _kept(folder: Path, name: str) -> Kept:

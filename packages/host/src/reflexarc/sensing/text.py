@@ -10,7 +10,7 @@ import numpy as np
 
 from reflexarc.machine.frame import Frame, Pixels
 from reflexarc.machine.geometry import Rect
-from reflexarc.observation import ScreenText
+from reflexarc.observation import CONFIDENT, ScreenText
 from reflexarc.sensing.console import ConsoleReader, OverlayReader
 from reflexarc.sensing.evidence import Page
 from reflexarc.sensing.needle import is_alone, without
@@ -19,7 +19,6 @@ from reflexarc.sensing.title import TitleReader
 from reflexarc.sensing.unchanged import MAX_CURSOR, changed_box
 from reflexarc.sensing.verdict import Answer
 
-THRESHOLD = 0.8
 _CURSOR_SAMPLES = 15  # how many of every 8th pixel each way the largest cursor can cover
 
 
@@ -71,7 +70,7 @@ class TextRung:
         verdict = self._recognisers.of_screen(page)
         if verdict is None:
             return Reading(None, screen)
-        if verdict.confidence < THRESHOLD:
+        if verdict.confidence < CONFIDENT:
             return Reading(None, screen, verdict.phase, verdict.confidence)
         return Reading(
             Answer(verdict.phase, verdict.confidence, verdict.rung, verdict.complete, screen), screen

@@ -18,12 +18,11 @@ from pathlib import Path
 import numpy as np
 
 from reflexarc.errors import ConfigError
-from reflexarc.observation import UNKNOWN
+from reflexarc.observation import CONFIDENT, UNKNOWN
 from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.pictures import load_frame
 from reflexarc.sensing.recogniser import Recognisers
 
-CONFIDENT = 0.8
 NONE = "none"
 _MAX_INDEX = 16 << 20
 _MAX_TRUTH = 1 << 16

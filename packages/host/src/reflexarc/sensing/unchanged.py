@@ -8,10 +8,9 @@ import numpy as np
 
 from reflexarc.machine.frame import Frame, Pixels
 from reflexarc.machine.geometry import Rect
-from reflexarc.observation import UNKNOWN, Observation
+from reflexarc.observation import CONFIDENT, UNKNOWN, Observation
 from reflexarc.sensing.verdict import Answer
 
-THRESHOLD = 0.8
 MAX_CURSOR = Rect(0, 0, 16, 32)
 _CARET_WIDTH = 3
 
@@ -69,7 +68,7 @@ class Stillness:
 
 def read_unchanged(earlier: Observation | None) -> Answer | None:
     """The earlier phase again, where it was known and sure enough."""
-    if earlier is None or earlier.phase == UNKNOWN or earlier.confidence < THRESHOLD:
+    if earlier is None or earlier.phase == UNKNOWN or earlier.confidence < CONFIDENT:
         return None
     return Answer(earlier.phase, earlier.confidence, "unchanged", earlier.complete, earlier.screen)
 

@@ -14,7 +14,6 @@ from typing import Any, Optional
 from reflexarc_agent.backends.linux.x11.capture import Picture
 
 TRUECOLOUR = 2
-SUB = 1
 TURBO = ("libturbojpeg.so.0", "libturbojpeg.so.1", "libturbojpeg.so")
 BGRX, CHROMA_444, CHROMA_420 = 3, 0, 2
 

@@ -176,7 +176,7 @@ class Keyboard:
             table = x.XGetKeyboardMapping(self._display.handle, low.value, count, ctypes.byref(width))
             rows = [list(table[at * width.value : (at + 1) * width.value]) for at in range(count)]
             x.XFree(table)
-        self._low, self._width = low.value, max(2, width.value)
+        self._width = max(2, width.value)
         self._rows = {low.value + at: row for at, row in enumerate(rows)}
         self._plain: dict[int, int] = {}
         self._typed: dict[int, tuple[int, bool]] = {}
