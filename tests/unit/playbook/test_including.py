@@ -108,8 +108,25 @@ def test_depth_and_number_are_bounded(tmp_path: Path) -> None:
         load(tmp_path, top=chain["f0"], **chain)
     doubled = {f"g{i}": f"name: x\nsteps:\n{f'  - include: g{i + 1}.yaml{chr(10)}' * 12}" for i in range(4)}
     last = "name: x\nsteps:\n" + "  - {name: a, wait_for: grub_menu}\n" * 12
-    with pytest.raises(PlaybookError, match="more than 2000 steps"):
+    with pytest.raises(PlaybookError, match="more than 100 files"):
         load(tmp_path, top=doubled["g0"], g4=last, **doubled)
+    many = "name: x\nsteps:\n" + "".join(f"  - {{name: s{i}, wait_for: grub_menu}}\n" for i in range(1001))
+    with pytest.raises(PlaybookError, match="more than 2000 steps"):
+        load(tmp_path, top="name: x\nsteps: [{include: many.yaml}, {include: many.yaml}]\n", many=many)
+
+
+def test_nothing_is_included_without_end(tmp_path: Path) -> None:
+    """Files without steps count too."""
+    doubled = {f"g{i}": f"name: x\nsteps:\n{f'  - include: g{i + 1}.yaml{chr(10)}' * 20}" for i in range(7)}
+    with pytest.raises(PlaybookError, match="more than 100 files"):
+        load(tmp_path, top=doubled["g0"], g7="name: x\nsteps: []\n", **doubled)
+
+
+@pytest.mark.parametrize("name", ["x\\0y", "loop"])
+def test_a_name_that_is_no_file_is_a_mistake_with_its_place(tmp_path: Path, name: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(PlaybookError, match=r"top.yaml:3:\d+: .* is no file in the folder"):
+        load(tmp_path, top=f'name: x\nsteps:\n  - include: "{name}"\n')
 
 
 def test_only_files_include() -> None:

@@ -230,3 +230,9 @@ def test_a_region_is_a_part_of_the_screen() -> None:
         load_data(
             {"name": "x", "steps": [{**step, "wait_for": {"text": "x", "region": {"rows": 3}}}]}, PHASES
         )
+
+
+def test_the_words_on_off_yes_and_no_are_words() -> None:
+    text = "name: Off\nsteps:\n  - {name: On, wait_for: grub_menu}\n  - {name: yes, wait_for: login_prompt}\n"
+    playbook = load_text(text, PHASES)
+    assert (playbook.name, [step.name for step in playbook.steps]) == ("Off", ["On", "yes"])

@@ -35,7 +35,7 @@ LOWER = {"text": "Debian GNU/Linux$", "highlighted": True}
 PLAYBOOK: dict[str, object] = {
     "name": "crashes",
     "unknown_after": 3,
-    "defaults": {"timeout": 5},
+    "defaults": {"timeout": 60},
     "vars": {"password": {"secret": True}},
     "authorize": {"destructive": True, "ops": ["power"]},
     "steps": [

@@ -12,6 +12,7 @@ from tests.unit.sensing.render import VGA, grub_menu
 from reflexarc.errors import CapabilityError, ConnectionLostError
 from reflexarc.machine.capabilities import Capabilities, PowerState
 from reflexarc.machine.frame import Frame
+from reflexarc.observation import Observation
 from reflexarc.sensing.ladder import Ladder
 from reflexarc.sensing.recognise import load_recognisers
 from reflexarc.sensing.watcher import KEPT_FRAMES, Watcher
@@ -282,3 +283,27 @@ def test_the_menu_is_complete_when_the_watcher_sees_it_drawn() -> None:
             assert (half.complete, whole.complete) == (False, True)
 
     run(scenario())
+
+
+def test_what_a_console_said_before_anybody_looked_disputes_nothing() -> None:
+    async def scenario(before: str, later: str) -> str:
+        console, screen = PlayedConsole(), PlayedScreen(LOGIN)
+        console.say(before)
+        async with watching(Capabilities(console=console, screen=screen)) as watcher:
+            screen.push(LOGIN)
+            latest: Observation | None = None
+            while latest is None or latest.frame is None or not latest.serial:
+                latest = await watcher.next(latest, PATIENCE)
+            for _ in range(3):  # the watcher waits for more by then
+                await asyncio.sleep(0)
+            if later:
+                console.say(later)
+                while latest is not None and not latest.serial.endswith("syncing\n"):
+                    latest = await watcher.next(latest, PATIENCE)
+            seen = await watcher.fresh(doubting=True)
+            assert seen.phase == "login_prompt"
+            return seen.disputed
+
+    panic = "---[ end Kernel panic - not syncing\r\n"
+    assert asyncio.run(asyncio.wait_for(scenario(panic, ""), PATIENCE)) == ""
+    assert asyncio.run(asyncio.wait_for(scenario("Hello\r\n", panic), PATIENCE)) == "crash_screen"

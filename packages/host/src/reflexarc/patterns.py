@@ -10,6 +10,8 @@ from re import _constants, _parser  # type: ignore[attr-defined]  # the parse tr
 from typing import Any
 
 MAX_PATTERN = 500
+MAX_WIDE = 3
+_ANYTHING = frozenset({_constants.ANY, _constants.NOT_LITERAL})
 _REPEATS = frozenset({_constants.MAX_REPEAT, _constants.MIN_REPEAT})
 
 
@@ -22,17 +24,41 @@ def problem(pattern: str) -> str | None:
         tree = _parser.parse(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         return f"not a regular expression: {error}"
-    return "a repetition inside a repetition can take for ever" if _nested(tree, inside=False) else None
+    if _nested(tree, inside=False):
+        return "a repetition inside a repetition, or of alternatives, can take for ever"
+    if _wide(tree) > MAX_WIDE:
+        return f"more than {MAX_WIDE} repetitions of nearly any character can take for ever; name what stands between"
+    return None
 
 
 def _nested(tree: Any, *, inside: bool) -> bool:
     for operation, argument in tree:
         repeats = operation in _REPEATS and argument[1] > 1
+        if operation is _constants.BRANCH and inside:
+            return True
         if repeats and inside and argument[1] > 8:
             return True
         if any(_nested(part, inside=inside or (repeats and argument[1] > 8)) for part in _parts(argument)):
             return True
     return False
+
+
+def _wide(tree: Any) -> int:
+    """How many long repetitions there are of what matches nearly anything."""
+    found = 0
+    for operation, argument in tree:
+        if operation in _REPEATS and argument[1] > 8:
+            found += any(one in _ANYTHING or _is_wide_set(one, what) for one, what in argument[2])
+        else:
+            found += sum(_wide(part) for part in _parts(argument))
+    return found
+
+
+def _is_wide_set(operation: Any, items: Any) -> bool:
+    return operation is _constants.IN and any(
+        kind is _constants.NEGATE or (kind is _constants.CATEGORY and "NOT" in str(what))
+        for kind, what in items
+    )
 
 
 def _parts(argument: Any) -> list[Any]:

@@ -67,12 +67,28 @@ def _counts(counts: Iterable[tuple[str, int]]) -> str:
     )
 
 
+_SUFFIXES = (".html", ".htm", ".xml", ".webp")
+
+
 def check_targets(*targets: Path | None) -> None:
-    """Raise ConfigError where a report could not be written, before anything is sent to a machine."""
+    """Raise ConfigError where a report could not be written, before anything is sent to a machine.
+
+    Only plain files are written over, and none of reflexarc's own.
+    """
     for target in targets:
-        if target is not None and not (target.parent.is_dir() and os.access(target.parent, os.W_OK)):
+        if target is None:
+            continue
+        if not (target.parent.is_dir() and os.access(target.parent, os.W_OK)):
             raise ConfigError(
                 "can't write a report here: there is no such folder, or it is not writable", path=target
+            )
+        if target.suffix not in _SUFFIXES:
+            raise ConfigError(f"a report's name ends in {', '.join(_SUFFIXES)}", path=target)
+        if target.exists() and not target.is_file():
+            raise ConfigError("this is no plain file, and is not written over", path=target)
+        if target.resolve().is_relative_to(places().state.resolve()):
+            raise ConfigError(
+                "this is in the folder where reflexarc keeps its state; write elsewhere", path=target
             )
 
 

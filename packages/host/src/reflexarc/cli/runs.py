@@ -210,16 +210,21 @@ def resume(run_id: str, secrets: tuple[str, ...], inventory: Path | None, as_jso
 @inventory_option
 def abort(run_id: str, reason: str, inventory: Path | None) -> int:
     """End a run that is held or interrupted, and the VM that was launched for it."""
-    from reflexarc.inventory.opening import end_of_run, entry_of_run
+    from reflexarc.inventory.opening import end_of_lost_run, end_of_run, entry_of_run, inventory_of_run
     from reflexarc.runs.run import abort as abort_run
 
     journal = _journal()
     run_id = journal.find(run_id)
-    machine = next(run.machine for run in journal.runs() if run.run_id == run_id)
-    entry = entry_of_run(run_id, machine, inventory)
+    found = next(run for run in journal.runs() if run.run_id == run_id)
+    own = inventory_of_run(run_id)
+    lost = own is not None and not own.exists()
+    entry = None if lost else entry_of_run(run_id, found.machine, inventory)
 
     async def at_end(ended: str) -> None:
-        await end_of_run(entry, ended)
+        if entry is None:
+            end_of_lost_run(found.machine, found.place, ended)
+        else:
+            await end_of_run(entry, ended)
 
     call(abort_run(journal, places().runs, run_id, reason, by=person(), at_end=at_end))
     click.echo(f"run {run_id}: aborted")

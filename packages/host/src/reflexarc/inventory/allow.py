@@ -69,6 +69,8 @@ def system_policy() -> SystemPolicy:
     own = os.environ.get("REFLEXARC_POLICY")
     if own:
         files[Path(own)] = {0, os.geteuid()}
+        if not Path(own).exists():
+            raise ConfigError("$REFLEXARC_POLICY names a policy that is not there", path=Path(own))
     found: dict[str, Policy] = {}
     for path, owners in files.items():
         for pattern, policy in read_policy(path, owners).items():

@@ -21,6 +21,7 @@ from reflexarc.machine.policy import Policy
 FILE_NAME = "reflexarc.toml"
 _DRIVERS = ("qemu", "replay")
 _KEYS = ("drivers", "keymap", "media", "exchange", "allow")
+MAX_SIZE = 1_000_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -64,15 +65,16 @@ class Inventory:
         raise ConfigError(f"there is no machine {name!r} in the inventory; {hint}", path=self.path)
 
 
-def load(path: Path | None = None) -> Inventory:
+def load(path: str | os.PathLike[str] | None = None) -> Inventory:
     """Read the inventory: `path`, else $REFLEXARC_INVENTORY, ./reflexarc.toml, the user's own.
 
     Raises ConfigError, with the line where it is known, for every mistake, and for a policy of this host that
     can't be trusted.
     """
-    path = path or _find()
+    path = Path(path) if path else _find()
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            text = file.read(MAX_SIZE).decode("utf-8")
         data = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"can't read the inventory: {error.strerror}", path=path) from error

@@ -155,16 +155,40 @@ def inventory_note(run_id: str) -> Path:
 
 
 def entry_of_run(run_id: str, machine: str, inventory: Path | None) -> Entry:
-    """The machine of a run, in the inventory that it was started from; another one counts only where that is gone.
+    """The machine of a run, in the inventory that it was started from.
 
-    Raises ConfigError where another inventory is named: what was granted is bound to the machine.
+    Raises ConfigError where another inventory is named or that one is gone: what was granted is bound to the machine.
     """
+    own = inventory_of_run(run_id)
+    if own is None:
+        return entries.load(inventory).entry(machine)
+    if inventory is not None and inventory.absolute() != own:
+        raise ConfigError(f"run {run_id} belongs to the machine {machine} of {own}", path=inventory)
+    if not own.exists():
+        raise ConfigError(
+            f"run {run_id} belongs to the machine {machine} of this inventory, which is gone; put it back, or end the "
+            f"run with `reflexarc runs abort {run_id}`",
+            path=own,
+        )
+    return entries.load(own).entry(machine)
+
+
+def inventory_of_run(run_id: str) -> Path | None:
+    """The inventory that a run was started from, None where its folder doesn't say."""
     with suppress(OSError):
-        own = Path(inventory_note(run_id).read_text())
-        if inventory is not None and own.exists() and inventory.absolute() != own:
-            raise ConfigError(f"run {run_id} belongs to the machine {machine} of {own}", path=inventory)
-        inventory = own if own.exists() else inventory
-    return entries.load(inventory).entry(machine)
+        return Path(inventory_note(run_id).read_text())
+    return None
+
+
+def end_of_lost_run(machine: str, place: str, run_id: str) -> None:
+    """A run whose inventory is gone has ended: the VM that was launched for it ends with it."""
+    folder = places().machine(place)
+    mark = folder / "owner"
+    with suppress(OSError):
+        vm = qemu_vm.find(machine, folder) if mark.read_text() == run_id else None
+        if vm is not None:
+            vm.stop(keep_console=False)
+            mark.unlink(missing_ok=True)
 
 
 @asynccontextmanager

@@ -118,6 +118,11 @@ class _Builder:
             value: object = self._construct.construct_object(node)
         except (ValueError, self._yaml.YAMLError) as error:
             raise self._error(node, f"not a value: {error}") from error
+        if isinstance(value, bool) and node.value.lower() not in ("true", "false"):
+            # YAML 1.1 has on, off, yes and no for these; here they are words, as in JSON and YAML 1.2.
+            return str(node.value)
+        if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+            raise self._error(node, "the text holds half a character (a surrogate), which can't be written")
         if isinstance(value, int) and abs(value) > MAX_INTEGER:
             raise self._error(node, "the number is too large")
         return value

@@ -15,6 +15,7 @@ from reflexarc.playbook.fields import spell
 from reflexarc.playbook.format import MAX_STEPS
 
 MAX_DEPTH = 8
+MAX_FILES = 100
 # What of an included playbook's own keys comes along with its steps.
 _DEFAULTS = ("timeout", "min_confidence", "hold_for")
 
@@ -47,6 +48,7 @@ class _Whole:
     folder: FilePath
     data: dict[str, object]
     steps: list[object] = field(default_factory=list)
+    files: int = 0
     places: dict[Path, tuple[int, int]] = field(default_factory=dict)
     origins: dict[Path, str] = field(default_factory=dict)
 
@@ -92,7 +94,15 @@ class _Whole:
             raise document.error(path, "beside include stands nothing: it is the steps of a file")
         if len(chain) > MAX_DEPTH:
             raise document.error(place, f"files that include files, more than {MAX_DEPTH} deep")
-        target = (file.parent / name).resolve()
+        self.files += 1
+        if self.files > MAX_FILES:
+            raise document.error(place, f"more than {MAX_FILES} files are included")
+        try:
+            target = (file.parent / name).resolve()
+        except (OSError, ValueError, RuntimeError) as error:
+            raise document.error(
+                place, f"{name!r} is no file in the folder of the playbook, or below it"
+            ) from error
         if target in chain:
             raise document.error(place, f"{name} includes itself, directly or by another file")
         try:

@@ -19,6 +19,9 @@ LEAST_BEGINNING = 5
 MASK = "*"
 
 
+MAX_SIZE = 1 << 20
+
+
 def resolve(name: str, reference: str) -> str:
     """The value behind `env:NAME` or `file:PATH`.
 
@@ -31,14 +34,14 @@ def resolve(name: str, reference: str) -> str:
             raise ConfigError(f"the secret {name!r} is to come from the environment, and {where} is not set")
     elif kind == "file":
         try:
-            value = Path(where).expanduser().read_text(encoding="utf-8").removesuffix("\n")
+            with Path(where).expanduser().open("rb") as file:
+                value = file.read(MAX_SIZE).decode("utf-8").removesuffix("\n")
         except (OSError, UnicodeDecodeError, RuntimeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "no such file, or not UTF-8 text"
             raise ConfigError(f"the secret {name!r} can't be read from its file: {reason}") from error
     else:
-        raise ConfigError(
-            f"the secret {name!r} has to be given again: --secret {name}=env:NAME or {name}=file:PATH"
-        )
+        what = "is given by where it is found, not as itself" if reference else "has to be given again"
+        raise ConfigError(f"the secret {name!r} {what}: --secret {name}=env:NAME or {name}=file:PATH")
     return checked(name, value)
 
 

@@ -299,6 +299,11 @@ class Session:
         lock.acquire()
         try:
             ledger = Ledger.open(self.journal, run_id)
+            if ledger.state.place != self.place:
+                raise RunError(
+                    f"run {run_id} belongs to a machine {ledger.state.machine} of another inventory; nothing was sent",
+                    run_id=run_id,
+                )
             given = dict(secret_values or {})
             values = {
                 name: given[name] if name in given else secrets.resolve(name, reference)

@@ -164,13 +164,19 @@ class Watcher:
             self._observe()
 
     async def _watch_console(self, console: Console) -> None:
+        history = True
         while True:
-            text = await console.read()
+            reading = asyncio.create_task(console.read())
+            await asyncio.sleep(0)
+            # What can be read without waiting was said before anybody looked, nobody knows when.
+            history = history and reading.done()
+            text = await reading
             if self.heard is not None:
                 self.heard(text)
             self._serial = (self._serial + text)[-KEPT:]
             self._serial_end += len(text)
-            self._serial_at = time.monotonic()
+            if not history:
+                self._serial_at = time.monotonic()
             self._observe()
 
     async def _watch_power(self, power: Power) -> None:
