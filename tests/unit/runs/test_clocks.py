@@ -14,7 +14,7 @@ from tests.unit.runs.test_crashes import PLAYBOOK, SCRIPT, SECRET, WHOLE, Place
 
 from reflexarc.observation import Observation, Phase
 from reflexarc.playbook import engine
-from reflexarc.playbook.events import Event, Lost, Observed, Resumed, Started
+from reflexarc.playbook.events import Event, Lost, Observed, Replied, Resumed, Started
 from reflexarc.playbook.state import Outcome, Reason, Stage
 from reflexarc.runs.describe import describe_escalation
 from reflexarc.runs.telemetry import measure, seconds_between
@@ -97,3 +97,16 @@ def test_a_wall_clock_that_jumps_adds_no_time(jump: float) -> None:
     walls = [100.0, 102.0 + jump, 103.0 + jump, 140.0 + jump, 141.0 + jump]
     assert seconds_between(events, walls) == [2.0, 1.0, 37.0, 1.0]
     assert measure(events, walls).seconds == 4.0
+
+
+def test_a_run_is_held_until_another_process_answers() -> None:
+    steps = [{"name": "fail", "action": "fail", "args": {"message": "x"}}]
+    held = [{"name": "menu", "wait_for": "grub_menu", "timeout": 2}]
+    events: list[Event] = [
+        Started(10.0, "run", "lab", {"name": "p", "steps": [*held, *steps]}, PHASES),
+        _seen("unknown", 12.5),
+        Resumed(112.5),
+        Replied(113.0, 1, "resume"),
+    ]
+    (menu,) = measure(events, [0.0, 2.5, 102.5, 103.0]).steps
+    assert (menu.waiting, menu.acting, menu.held) == (2.5, 0.0, 100.5)

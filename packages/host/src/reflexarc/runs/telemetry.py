@@ -113,7 +113,9 @@ def measure(events: Sequence[Event], walls: Sequence[float]) -> Telemetry:
         return found
     state = engine.start(first)
     for event, elapsed in zip(events[1:], seconds_between(events, walls), strict=True):
-        _spend(found, state, 0.0 if isinstance(event, Resumed) else elapsed)
+        # Until a process goes on with it a run is held, or nothing happens.
+        idle = isinstance(event, Resumed) and state.stage is not Stage.HELD
+        _spend(found, state, 0.0 if idle else elapsed)
         after = engine.advance(state, event)
         _tally(found, event, state, after)
         state = after
