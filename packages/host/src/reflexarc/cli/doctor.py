@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import click
@@ -32,7 +31,7 @@ def doctor(machines: tuple[str, ...], inventory: Path | None, as_json: bool) -> 
     """
     found: dict[str, list[Finding]] = {}
     if machines:
-        chosen = _chosen(entries.load(inventory), machines)
+        chosen = entries.load(inventory).matching(machines)
     else:
         chosen, found = _all(inventory)
     found |= call(_look(chosen))
@@ -58,15 +57,6 @@ def _all(inventory: Path | None) -> tuple[list[Entry], dict[str, list[Finding]]]
     chosen = list(loaded.machines.values())
     listed = Finding("inventory", Severity.OK, f"{len(chosen)} machines in {loaded.path}")
     return chosen, {"": [listed, *host_findings(needs_qemu=any(map(launched, chosen)))]}
-
-
-def _chosen(inventory: entries.Inventory, patterns: tuple[str, ...]) -> list[Entry]:
-    found: dict[str, Entry] = {}
-    for pattern in patterns:
-        named = [name for name in inventory.machines if fnmatchcase(name, pattern)]
-        for name in named or [inventory.entry(pattern).name]:
-            found[name] = inventory.machines[name]
-    return list(found.values())
 
 
 async def _look(chosen: Sequence[Entry]) -> dict[str, list[Finding]]:

@@ -6,7 +6,6 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import click
@@ -123,7 +122,7 @@ def run_playbook(
         video=video is not None,
         start_at=start_at,
     )
-    chosen = _chosen(entries.load(inventory), machines)
+    chosen = entries.load(inventory).matching(machines)
     loaded = load_file(playbook, load_recognisers(phase_folders()).phases)
     if dry_run:
         return max(call(_dry_run(entry, loaded, wish)) for entry in chosen)
@@ -133,18 +132,17 @@ def run_playbook(
         if len(chosen) == 1:
             return call(_run(chosen[0], loaded, _asked(loaded, wish, chosen[0]), label=""))
         return call(_run_all(chosen, loaded, replace(wish, interactive=False)))
+    except KeyboardInterrupt:
+        for run_id in wish.begun:
+            click.echo(
+                f"run {run_id}: interrupted; `reflexarc runs resume {run_id}` goes on with it, "
+                f"`reflexarc runs abort {run_id}` ends it",
+                err=True,
+            )
+        raise
     finally:
         copy_videos(wish.begun, copy)
         write_reports(wish.begun, html=report, junit=junit)
-
-
-def _chosen(inventory: entries.Inventory, patterns: tuple[str, ...]) -> list[Entry]:
-    found: dict[str, Entry] = {}
-    for pattern in patterns:
-        named = [name for name in inventory.machines if fnmatchcase(name, pattern)]
-        for name in named or [inventory.entry(pattern).name]:
-            found[name] = inventory.machines[name]
-    return list(found.values())
 
 
 async def _run_all(chosen: Sequence[Entry], playbook: Playbook, wish: Wish) -> int:

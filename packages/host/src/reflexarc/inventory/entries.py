@@ -6,9 +6,10 @@ import hashlib
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import cast
 
@@ -63,6 +64,15 @@ class Inventory:
         near = get_close_matches(name, list(self.machines), n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self.machines) or 'no machines'}"
         raise ConfigError(f"there is no machine {name!r} in the inventory; {hint}", path=self.path)
+
+    def matching(self, patterns: Sequence[str]) -> list[Entry]:
+        """The machines that the names and patterns mean, each once; raises ConfigError for one that means none."""
+        found: dict[str, Entry] = {}
+        for pattern in patterns:
+            named = [name for name in self.machines if fnmatchcase(name, pattern)]
+            for name in named or [self.entry(pattern).name]:
+                found[name] = self.machines[name]
+        return list(found.values())
 
 
 def load(path: str | os.PathLike[str] | None = None) -> Inventory:
