@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from reflexarc.errors import ConfigError
+from reflexarc.inventory import entries
 from reflexarc.inventory.opening import entry_of_run, inventory_note
 
 
@@ -27,3 +28,10 @@ def test_a_run_goes_to_no_other_machine_of_its_name(tmp_path: Path, monkeypatch:
     for named in (None, other):
         with pytest.raises(ConfigError, match=r"gone; put it back|belongs to"):
             entry_of_run("r1", "vm", named)
+
+
+def test_an_inventory_is_never_read_in_part(tmp_path: Path) -> None:
+    (tmp_path / "large.toml").write_text("# \n" * 400_000)
+    for path in (tmp_path / "large.toml", Path("/dev/zero")):
+        with pytest.raises(ConfigError, match="larger than 1,000,000 bytes"):
+            entries.load(path)

@@ -84,7 +84,10 @@ def load(path: str | os.PathLike[str] | None = None) -> Inventory:
     path = Path(path) if path else _find()
     try:
         with path.open("rb") as file:
-            text = file.read(MAX_SIZE).decode("utf-8")
+            raw = file.read(MAX_SIZE + 1)
+        if len(raw) > MAX_SIZE:
+            raise ConfigError(f"the inventory is larger than {MAX_SIZE:,} bytes", path=path)
+        text = raw.decode("utf-8")
         data = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"can't read the inventory: {error.strerror}", path=path) from error

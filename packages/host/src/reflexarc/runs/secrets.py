@@ -35,7 +35,12 @@ def resolve(name: str, reference: str) -> str:
     elif kind == "file":
         try:
             with Path(where).expanduser().open("rb") as file:
-                value = file.read(MAX_SIZE).decode("utf-8").removesuffix("\n")
+                raw = file.read(MAX_SIZE + 1)
+            if len(raw) > MAX_SIZE:
+                raise ConfigError(
+                    f"the secret {name!r} can't be read from its file: more than {MAX_SIZE >> 20} MiB"
+                )
+            value = raw.decode("utf-8").removesuffix("\n")
         except (OSError, UnicodeDecodeError, RuntimeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "no such file, or not UTF-8 text"
             raise ConfigError(f"the secret {name!r} can't be read from its file: {reason}") from error
