@@ -111,3 +111,22 @@ def test_another_text_is_no_proof_of_a_destructive_act() -> None:
     asked = engine.advance(state, Observed(9.0, replace(now, at=8.9)))
     assert asked.escalation is not None
     assert asked.escalation.reason is Reason.EXPECTATION_FAILED
+
+
+@pytest.mark.parametrize(("before", "complete", "stage"), [
+    ("shell_prompt", True, Stage.FIRING),
+    ("shell_prompt", False, Stage.WAITING),
+    ("unknown", True, Stage.WAITING),
+])  # fmt: skip
+def test_another_phase_is_proof_of_a_destructive_act(before: str, complete: bool, stage: Stage) -> None:
+    """What the act led to is no news to the next step, which would else await a change that has been."""
+    reset = {**RESET, "expect": "grub_menu"}
+    state = start({"wait_for": "shell_prompt", **reset}, {"wait_for": "grub_menu", **PRESS}, **AUTHORIZED)
+    shown = replace(seen(before, 1.0, changed_at=0.9), complete=complete)
+    state = replace(state, seen=shown, stage=Stage.ACTING)
+    state = engine.advance(state, Resumed(5.0))
+    now = replace(seen("grub_menu", 5.1, changed_at=4.9), complete=True)
+    state = engine.advance(state, Looked(5.1, now))
+    state = engine.advance(state, Observed(5.3, replace(now, at=5.2)))
+    assert state.index == 1
+    assert engine.advance(state, Observed(5.5, replace(now, at=5.4))).stage is stage

@@ -391,7 +391,8 @@ def _looked(state: RunState, event: Looked) -> RunState:
         return state
     step, seen = state.step, event.observation
     # Two screens that read differently may be one that was being drawn: no proof that a destructive act happened.
-    state = replace(stepping.sent(state, event.at), taken_up=step.authorisation is None)
+    proof = step.authorisation is None or _has_left(state.seen, seen)
+    state = replace(stepping.sent(state, event.at), taken_up=proof)
     if step.expect is not None:
         return stepping.after_act(replace(state, attempts=step.retries), event.at)
     is_off = seen.phase == "power_off" and seen.origin == "power"
@@ -400,6 +401,13 @@ def _looked(state: RunState, event: Looked) -> RunState:
         return stepping.enter(state, state.index + 1, event.at)
     detail = f"the process ended while {step.action} was under way; whether it happened can't be seen"
     return stepping.escalate(state, Reason.INTERRUPTED, event.at, seen, detail=detail)
+
+
+def _has_left(before: Observation | None, seen: Observation) -> bool:
+    """Tell whether the machine has gone from one known phase to another; neither may be half drawn."""
+    if before is None or not (before.complete and seen.complete):
+        return False
+    return UNKNOWN not in (before.phase, seen.phase) and before.phase != seen.phase
 
 
 def _visited(state: RunState, seen: Observation, at: float) -> RunState:
