@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Protocol
 
+from reflexarc.machine.accessibility import Accessibility
 from reflexarc.machine.frame import Frame
 
 
@@ -290,6 +291,7 @@ class Capabilities:
     shell: Shell | None = None
     files: Files | None = None
     apps: Apps | None = None
+    accessibility: Accessibility | None = None
 
     def names(self) -> tuple[str, ...]:
         """Names of what is there, in the order of the fields."""
@@ -310,4 +312,5 @@ class Capabilities:
             shell=self.shell or later.shell,
             files=self.files or later.files,
             apps=self.apps or later.apps,
+            accessibility=self.accessibility or later.accessibility,
         )

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from reflexarc.errors import ConfigError
 from reflexarc.machine.capabilities import (
-    Apps,
     BootDevice,
     BootOverride,
     BootSetting,
-    Command,
     Console,
-    Exited,
-    Files,
     Freeze,
-    Output,
     Power,
     PowerState,
     SavedState,
     Screen,
-    Shell,
     Snapshot,
     VirtualMedia,
 )
@@ -220,47 +214,6 @@ class GuardedFreeze:
     async def thaw(self) -> None:
         self._guard.check("freeze.off")
         await self._freeze.thaw()
-
-
-class GuardedShell:
-    """Commands in the guest, behind the guard."""
-
-    def __init__(self, shell: Shell, guard: Guard) -> None:
-        self._shell = shell
-        self._guard = guard
-
-    def run(self, command: Command) -> AsyncGenerator[Output | Exited, None]:
-        words = len(command.argv) or 1
-        self._guard.check("shell.exec", words=words, cwd=command.cwd, timeout=command.timeout)
-        return self._shell.run(command)
-
-
-class GuardedFiles:
-    """Files in the guest, behind the guard."""
-
-    def __init__(self, files: Files, guard: Guard) -> None:
-        self._files = files
-        self._guard = guard
-
-    def read(self, path: str) -> AsyncGenerator[bytes, None]:
-        self._guard.check("files.read", path=path)
-        return self._files.read(path)
-
-    async def write(self, path: str, pieces: AsyncIterator[bytes], *, mode: int = 0o644) -> None:
-        self._guard.check("files.write", path=path, mode=oct(mode))
-        await self._files.write(path, pieces, mode=mode)
-
-
-class GuardedApps:
-    """Applications of the guest, behind the guard."""
-
-    def __init__(self, apps: Apps, guard: Guard) -> None:
-        self._apps = apps
-        self._guard = guard
-
-    async def launch(self, name: str) -> None:
-        self._guard.check("apps.launch", name=name)
-        await self._apps.launch(name)
 
 
 def resolved(source: str) -> str:

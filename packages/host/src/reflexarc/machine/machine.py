@@ -10,17 +10,15 @@ from reflexarc.machine.capabilities import Capabilities
 from reflexarc.machine.chords import Kept, KeysDown
 from reflexarc.machine.guard import Guard
 from reflexarc.machine.guarded import (
-    GuardedApps,
     GuardedBoot,
     GuardedConsole,
-    GuardedFiles,
     GuardedFreeze,
     GuardedMedia,
     GuardedPower,
     GuardedScreen,
-    GuardedShell,
     GuardedSnapshot,
 )
+from reflexarc.machine.guest import GuardedAccessibility, GuardedApps, GuardedFiles, GuardedShell
 from reflexarc.machine.keyboard import GuardedKeyboard
 from reflexarc.machine.pointer import GuardedPointer
 
@@ -45,6 +43,7 @@ class GuardedCapabilities:
     shell: GuardedShell | None
     files: GuardedFiles | None
     apps: GuardedApps | None
+    accessibility: GuardedAccessibility | None
 
 
 class Machine:
@@ -79,6 +78,7 @@ class Machine:
             shell=GuardedShell(lent.shell, guard) if lent.shell else None,
             files=GuardedFiles(lent.files, guard) if lent.files else None,
             apps=GuardedApps(lent.apps, guard) if lent.apps else None,
+            accessibility=GuardedAccessibility(lent.accessibility, guard) if lent.accessibility else None,
         )
 
     async def release_keys(self) -> None:
@@ -140,6 +140,10 @@ class Machine:
     @property
     def apps(self) -> GuardedApps:
         return self._need(self.guarded.apps, "apps")
+
+    @property
+    def accessibility(self) -> GuardedAccessibility:
+        return self._need(self.guarded.accessibility, "accessibility")
 
     def _need(self, capability: T | None, name: str) -> T:
         if capability is None:

@@ -25,6 +25,7 @@ OPERATIONS: Mapping[str, bool] = {
     "observe.boot": False,
     "observe.snapshots": False,
     "observe.freeze": False,
+    "observe.tree": False,
     "keyboard.press": False,
     "keyboard.type": False,
     "pointer.move": False,
@@ -32,6 +33,9 @@ OPERATIONS: Mapping[str, bool] = {
     "pointer.drag": False,
     "pointer.scroll": False,
     "console.write": False,
+    "accessibility.action": False,
+    "accessibility.set_value": False,
+    "accessibility.focus": False,
     "apps.launch": False,
     "shell.exec": False,
     "console.run": False,
@@ -54,7 +58,8 @@ OPERATIONS: Mapping[str, bool] = {
 }
 
 _CLASS_OF = {
-    "keyboard": "input", "pointer": "input", "console": "input", "apps": "input", "console.run": "shell",
+    "keyboard": "input", "pointer": "input", "console": "input", "apps": "input", "accessibility": "input",
+    "console.run": "shell",
 }  # fmt: skip
 
 CLASSES = frozenset(

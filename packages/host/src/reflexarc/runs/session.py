@@ -12,17 +12,15 @@ from uuid import uuid4
 from reflexarc.errors import OffScriptError, OperationTimeoutError, PlaybookError, RunError, SafetyError
 from reflexarc.machine.frame import Frame
 from reflexarc.machine.guarded import (
-    GuardedApps,
     GuardedBoot,
     GuardedConsole,
-    GuardedFiles,
     GuardedFreeze,
     GuardedMedia,
     GuardedPower,
     GuardedScreen,
-    GuardedShell,
     GuardedSnapshot,
 )
+from reflexarc.machine.guest import GuardedAccessibility, GuardedApps, GuardedFiles, GuardedShell
 from reflexarc.machine.hostpaths import HostPaths, settled
 from reflexarc.machine.keyboard import GuardedKeyboard
 from reflexarc.machine.lock import MachineLock
@@ -133,6 +131,10 @@ class Session:
     @property
     def apps(self) -> GuardedApps:
         return self.machine.apps
+
+    @property
+    def accessibility(self) -> GuardedAccessibility:
+        return self.machine.accessibility
 
     async def observe(self) -> Observation:
         """Look at the machine now: a reading of its own, taken after the call."""
