@@ -48,8 +48,10 @@ _LINKS = {
     "etc/systemd/system/default.target": "/usr/lib/systemd/system/multi-user.target",
     "etc/systemd/system/getty.target.wants/getty@tty1.service": "/usr/lib/systemd/system/getty@.service",
     "etc/systemd/system/getty.target.wants/serial-getty@ttyS0.service": "/usr/lib/systemd/system/serial-getty@.service",
-    "etc/systemd/system/multi-user.target.wants/systemd-networkd.service": "/usr/lib/systemd/system/systemd-networkd.service",
-    "etc/systemd/system/multi-user.target.wants/ssh.service": "/usr/lib/systemd/system/ssh.service",
+    **{
+        f"etc/systemd/system/multi-user.target.wants/{name}.service": f"/usr/lib/systemd/system/{name}.service"
+        for name in ("systemd-networkd", "ssh")
+    },
     "etc/systemd/user/default.target.wants/dbus.socket": "/usr/lib/systemd/user/dbus.socket",
     "etc/systemd/user/sockets.target.wants/dbus.socket": "/usr/lib/systemd/user/dbus.socket",
     "usr/bin/x-terminal-emulator": "xterm",
@@ -107,6 +109,8 @@ def _configure(root: Path) -> None:
     for stack in ("account", "auth", "password", "session", "session-noninteractive"):
         lines = [f"{stack.split('-')[0]} required pam_unix.so"]
         if stack == "session":
+            # Root has no session: its user manager would take seconds.
+            lines.append("session [success=1 default=ignore] pam_succeed_if.so quiet uid = 0")
             lines.append("session optional pam_systemd.so")
         (root / f"etc/pam.d/common-{stack}").write_text("\n".join(lines) + "\n")
     for name in ("profile", "motd"):
