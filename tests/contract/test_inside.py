@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import pytest
+from tests.sshd import inside as over_ssh
 
 from reflexarc.drivers.replay.driver import open_replay
 from reflexarc.drivers.replay.script import Ran, ReplayGuest, ReplayScript
@@ -17,8 +18,10 @@ BOTH = "echo out; echo err >&2; exit 5"
 MANY = "head -c 100000 /dev/zero"
 
 
-@pytest.fixture(params=["replay"])
+@pytest.fixture(params=["replay", "ssh"])
 def inside(request: pytest.FixtureRequest) -> tuple[Shell, Files]:
+    if request.param == "ssh":
+        return over_ssh(request.getfixturevalue("sshd"), request.getfixturevalue("ssh_state"))
     guest = ReplayGuest(
         commands={BOTH: Ran(b"out\n", b"err\n", 5), "echo a  b": Ran(b"a  b\n"), MANY: Ran(bytes(100_000))},
         files={"/etc/hostname": b"lab\n"},

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.launch import Vm
 from reflexarc.drivers.replay.config import ReplayConfig
+from reflexarc.drivers.ssh.config import SshConfig
 from reflexarc.errors import ConfigError, MachineBusyError, MachineError, SafetyError
 from reflexarc.inventory.allow import SYSTEM_POLICY
 from reflexarc.inventory.entries import Entry
@@ -76,6 +77,8 @@ def _settings(entry: Entry) -> Iterator[Finding]:
                 yield from of_launched(config.binary, config.firmware, config.accel)
         if "replay" in entry.drivers:
             ReplayConfig.parse(entry.settings["replay"], machine=entry.name, folder=entry.source.parent)
+        if "ssh" in entry.drivers:
+            SshConfig.parse(entry.settings["ssh"], machine=entry.name, folder=entry.source.parent)
     except ConfigError as error:
         yield Finding("settings", Severity.CRITICAL, str(error), f"correct it in {entry.source}")
     else:

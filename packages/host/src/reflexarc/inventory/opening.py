@@ -14,6 +14,8 @@ from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.driver import open_driver as open_qemu
 from reflexarc.drivers.replay.config import ReplayConfig
 from reflexarc.drivers.replay.driver import open_driver as open_replay
+from reflexarc.drivers.ssh.config import SshConfig
+from reflexarc.drivers.ssh.driver import open_driver as open_ssh
 from reflexarc.errors import ConfigError, ConnectError, JournalError, MachineError, RunError
 from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
@@ -201,6 +203,9 @@ async def open_capabilities(entry: Entry) -> AsyncIterator[Capabilities]:
                 opened = open_qemu(
                     _qemu_config(entry), machine=entry.name, state_dir=places().machine(entry.place)
                 )
+            elif driver == "ssh":
+                ssh = SshConfig.parse(entry.settings["ssh"], machine=entry.name, folder=entry.source.parent)
+                opened = open_ssh(ssh, machine=entry.name, state_dir=places().machine(entry.place))
             else:
                 config = ReplayConfig.parse(
                     entry.settings["replay"], machine=entry.name, folder=entry.source.parent
