@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 import shutil
 import socket
 import subprocess
@@ -131,18 +130,6 @@ def end_masters(state_dir: Path) -> None:
             capture_output=True,
             timeout=PATIENCE,
         )
-
-
-def ended(pid: int) -> bool:
-    """Wait for any process's end, and tell whether it came."""
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([handle], [], [], PATIENCE)[0])
-    finally:
-        os.close(handle)
 
 
 def _free_port() -> int:

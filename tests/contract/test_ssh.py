@@ -11,7 +11,8 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
-from tests.sshd import Server, ended, inside, masters, serving
+from tests.agents import ended
+from tests.sshd import Server, inside, masters, serving
 
 from reflexarc.errors import ConnectError, ConnectionLostError, OperationRejectedError, OperationTimeoutError
 from reflexarc.machine.capabilities import Command, Exited, Output, Shell
