@@ -215,9 +215,12 @@ def command(*arguments: str) -> list[str]:
 
 @contextmanager
 def running(path: Path, *arguments: str, extra: Mapping[str, str] | None = None) -> Iterator[Agent]:
-    """Run an agent on a unix socket; what it says on stderr after its start must be nothing."""
+    """Run an agent on a unix socket; what it says on stderr after its start must be nothing.
+
+    It serves the desktop that `extra` names, and looks for none of its own: that could be anybody's.
+    """
     process = subprocess.Popen(
-        command("--unix", str(path), *arguments),
+        command("--unix", str(path), *([] if extra else ["--headless"]), *arguments),
         env={**environment(), **(extra or {})},
         stderr=subprocess.PIPE,
         text=True,

@@ -53,7 +53,7 @@ class Execution:
         self._outbox = bytearray()
         self._stdin = bytearray()
         self._stdin_ended = False
-        self._raw = bool(request.raw)
+        self._raw = bool(request.raw) and not channel.shared
         self._window = request.window
         self._credit = request.window
         self._deadline = time.monotonic() + request.timeout if request.timeout else None
