@@ -17,7 +17,7 @@ from pathlib import Path
 import reflexarc_agent
 import reflexarc_wire
 from reflexarc_wire import Answer, HostEnd
-from reflexarc_wire.frames import Exit, FromGuest, FromHost, NotStarted, Stderr, Stdout
+from reflexarc_wire.frames import Credit, Exit, FromGuest, FromHost, NotStarted, Stderr, Stdout
 from reflexarc_wire.replies import Failure, PingReply
 from reflexarc_wire.requests import Exec, Ping, Request
 
@@ -105,8 +105,9 @@ class Host:
         found = b""
         while not found.endswith(b"\n"):
             frame = self.frame()
-            assert isinstance(frame, Stdout), frame
-            found += frame.d
+            if not isinstance(frame, Credit):
+                assert isinstance(frame, Stdout), frame
+                found += frame.d
         return found.strip()
 
     def close(self) -> None:
