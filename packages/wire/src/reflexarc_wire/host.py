@@ -132,10 +132,15 @@ class HostEnd:
             self._running, self._exited = None, True
         return frame
 
-    def _answer(self, values: Dict[str, object]) -> Optional[Answer]:
+    def _answer(self, values: Dict[str, object]) -> Union[Answer, NotStarted, None]:
         ok = values.get("ok")
         if not isinstance(ok, bool):
             raise WireError("a reply needs `ok`, true or false")
+        if self._running is not None and not ok and not self._pending:
+            # A connection that is one too many is told so before its request is read.
+            failure = from_object(Failure, values)
+            self._running, self._exited = None, True
+            return NotStarted(failure.error, failure.code)
         pending = self._take(values.get("id"))
         if pending is None:
             return None
