@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from reflexarc.drivers.qemu.settings import Settings
+from reflexarc.machine.settings import Settings
 
 DISK_FORMATS: Mapping[str, str] = {".qcow2": "qcow2", ".raw": "raw", ".img": "raw"}
 INTERFACES = ("virtio", "ide", "sata", "usb")
