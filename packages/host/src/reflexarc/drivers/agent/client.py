@@ -9,11 +9,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from reflexarc.drivers.agent.conversation import Conversation
-from reflexarc.drivers.agent.errors import said
+from reflexarc.drivers.agent.errors import said, undelivered
 from reflexarc.drivers.agent.streams import Transport, UnreachableError
-from reflexarc.errors import CapabilityError, ConnectError, ConnectionLostError, MachineError, OperationTimeoutError
+from reflexarc.errors import (
+    CapabilityError,
+    ConnectError,
+    ConnectionLostError,
+    MachineError,
+    OperationTimeoutError,
+)
 from reflexarc_wire import VERSION
-from reflexarc_wire.replies import HelloReply, PingReply
+from reflexarc_wire.replies import Done, HelloReply, PingReply
 from reflexarc_wire.requests import Hello, Ping, Request
 from reflexarc_wire.values import Readiness
 
@@ -101,7 +107,9 @@ class Agent:
         return control
 
     @asynccontextmanager
-    async def conversation(self, request: Request, operation: str) -> AsyncIterator[tuple[Conversation, Known]]:
+    async def conversation(
+        self, request: Request, operation: str
+    ) -> AsyncIterator[tuple[Conversation, Known]]:
         """A conversation of its own, for what would hold up others; raises as `ask_control` does."""
         known = (await self.ask_control(request, operation)).known
         try:
@@ -134,7 +142,9 @@ class Agent:
     def require(self, known: Known, request: Request, operation: str) -> None:
         """Raise CapabilityError where the agent has no such operation; nothing is sent to find out."""
         if known.version < request.since:
-            problem = f"its agent speaks version {known.version}, which has no {request.op}; put a newer one into the guest"
+            problem = (
+                f"its agent speaks version {known.version}, which has no {request.op}; put a newer one there"
+            )
         elif request.feature and request.feature not in known.features:
             problem = (
                 f"its agent offers {', '.join(map(said, known.features)) or 'nothing'}, and not {request.feature}; "
@@ -201,3 +211,12 @@ class Agent:
             return Known(pong.version)
         hello = await self._greet(conversation)
         return Known(hello.version, hello.boot_id, hello.agent, hello.os, hello.features, hello.readiness)
+
+
+async def done(agent: Agent, request: Request, operation: str) -> None:
+    """Have an act carried out, once; raises where it was not, or perhaps not, delivered."""
+    control = await agent.ask_control(request, operation)
+    reply = await control.conversation.ask(request, Done, operation=operation)
+    error = undelivered(reply, request, machine=agent.machine, operation=operation)
+    if error is not None:
+        raise error

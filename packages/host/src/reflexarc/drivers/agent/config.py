@@ -110,7 +110,9 @@ def _completed(config: AgentConfig, settings: Settings, own_vsock: Path | None) 
         case "stdio":
             command = settings.texts("command")
             if not command:
-                raise settings.mistake("command", 'is missing; as in ["ssh", "lab1", "reflexarc-agent", "--stdio"]')
+                raise settings.mistake(
+                    "command", 'is missing; as in ["ssh", "lab1", "reflexarc-agent", "--stdio"]'
+                )
             return replace(config, command=command)
         case "reverse" if "path" not in settings.values and own_vsock is not None:
             return replace(config, path=own_vsock)

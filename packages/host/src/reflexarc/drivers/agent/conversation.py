@@ -11,10 +11,10 @@ from reflexarc.drivers.agent.errors import broken, lost, refused, said
 from reflexarc.drivers.agent.streams import Stream, UnreachableError
 from reflexarc.errors import ConnectError, MachineError, OperationRejectedError, OperationTimeoutError
 from reflexarc_wire import Answer, HostEnd, WireError
-from reflexarc_wire.frames import Credit, Exit, FromGuest, FromHost, NotStarted, Stderr, Stdout
+from reflexarc_wire.frames import FromGuest, FromHost
 from reflexarc_wire.replies import Failure
 from reflexarc_wire.requests import Exec, Request
-from reflexarc_wire.values import AxEvent, Event
+from reflexarc_wire.values import Event
 
 R = TypeVar("R")
 
@@ -25,7 +25,6 @@ LARGE = 1 << 20
 """Bytes of a message from which on it is read beside the event loop: 32 MiB of JSON take a second and more."""
 
 QUEUED = 8
-_FRAMES = (Stdout, Stderr, Exit, NotStarted, Credit)
 
 
 class Conversation:
@@ -50,9 +49,7 @@ class Conversation:
         """Whether nothing has ended it yet."""
         return not self._over.is_set()
 
-    async def ask(
-        self, request: Request, reply: type[R], *, operation: str, timeout: float = TIMEOUT
-    ) -> R:
+    async def ask(self, request: Request, reply: type[R], *, operation: str, timeout: float = TIMEOUT) -> R:
         """Ask and return the reply, which is a `reply`.
 
         Raises OperationRejectedError where the agent refuses, OperationTimeoutError where it doesn't answer in time
@@ -116,13 +113,18 @@ class Conversation:
         """The bytes of a request that is about to be sent."""
         if not self.alive:
             raise ConnectError(
-                "the connection to its agent has ended; nothing was sent", machine=self._machine, operation=operation
+                "the connection to its agent has ended; nothing was sent",
+                machine=self._machine,
+                operation=operation,
             )
         try:
             return self._end.ask(request, None if self._stream.shared else next(self._ids))
         except WireError as error:
             raise OperationRejectedError(
-                f"its agent can't be asked that: {error}", machine=self._machine, operation=operation, code=error.code
+                f"its agent can't be asked that: {error}",
+                machine=self._machine,
+                operation=operation,
+                code=error.code,
             ) from error
 
     async def _send(self, data: bytes, operation: str) -> None:
@@ -154,9 +156,7 @@ class Conversation:
             future = self._asked.get(id(found.request))
             if future is not None and not future.done():
                 future.set_result(found.reply)
-        elif isinstance(found, _FRAMES):
-            await self._told.put(found)
-        elif isinstance(found, AxEvent) or not self._told.full():
+        else:
             await self._told.put(found)
 
     def _failure(self, operation: str) -> MachineError:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from reflexarc.errors import (
+    ConfigError,
     ConnectionLostError,
     MachineError,
     OperationRejectedError,
@@ -26,6 +30,15 @@ _ADVICE = {
 def said(text: str) -> str:
     """A guest's own words, fit for one line of ours."""
     return "".join(character if character.isprintable() else " " for character in text[:MAX_SAID]).strip()
+
+
+@contextmanager
+def valid() -> Iterator[None]:
+    """Have what can't be put into a request be the caller's mistake: ConfigError, and nothing was sent."""
+    try:
+        yield
+    except WireError as error:
+        raise ConfigError(f"an agent can't be asked that: {error}") from error
 
 
 def refused(failure: Failure, request: Request, *, machine: str, operation: str) -> MachineError:

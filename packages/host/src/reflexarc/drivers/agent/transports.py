@@ -157,7 +157,7 @@ class Hybrid:
                 raise UnreachableError(f"nothing in the guest listens on port {self._port}")
             word, _, number = answer.strip().partition(b" ")
             if word != b"OK" or not number.isdigit():
-                raise UnreachableError(f"it answered {ascii(answer.decode('latin-1'))}, which is no OK of a vsock")
+                raise UnreachableError(f"it answered {answer.decode('latin-1')!a}, which is no OK of a vsock")
         except BaseException:
             await stream.close()
             raise
@@ -206,7 +206,9 @@ class ProgramStream:
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(self._listening), EXIT_TIMEOUT)
             words = self._words.decode("utf-8", "replace").strip().splitlines()
-            raise UnreachableError(f"the program ended without a word of an agent: {words[-1] if words else ''}")
+            raise UnreachableError(
+                f"the program ended without a word of an agent: {words[-1] if words else ''}"
+            )
         self._heard = True
         return data
 
@@ -270,7 +272,9 @@ class Reverse:
 
     async def _listen(self) -> None:
         if not self._lock.take():
-            raise UnreachableError(f"another program of this host waits for agents on {self._path}; end it first")
+            raise UnreachableError(
+                f"another program of this host waits for agents on {self._path}; end it first"
+            )
         self._path.unlink(missing_ok=True)
         mask = os.umask(0o177)
         try:
@@ -297,5 +301,7 @@ def _tls(config: AgentConfig, machine: str) -> ssl.SSLContext | None:
         else:
             context.load_verify_locations(config.ca)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"machine {machine!r}, agent.ca: {config.ca} holds no certificate in PEM: {error}") from error
+        raise ConfigError(
+            f"machine {machine!r}, agent.ca: {config.ca} holds no certificate in PEM: {error}"
+        ) from error
     return context
