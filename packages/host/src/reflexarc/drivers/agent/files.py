@@ -47,10 +47,11 @@ class AgentFiles:
         """The whole is taken in first: an agent is told the size and the digest, and nothing is sent of half a file."""
         with valid():
             checked = WriteFile(path, b"", 0, 0, mode)
-        with tempfile.SpooledTemporaryFile(IN_MEMORY) as kept:
-            size, digest = await _gathered(pieces, kept)
-            kept.seek(0)
-            async with self._transfer(checked, "files.write") as conversation:
+        # Connected before the first piece is taken, so that another way can have them all where there is no agent.
+        async with self._transfer(checked, "files.write") as conversation:
+            with tempfile.SpooledTemporaryFile(IN_MEMORY) as kept:
+                size, digest = await _gathered(pieces, kept)
+                kept.seek(0)
                 await self._send(conversation, path, kept, size, digest, mode)
 
     @asynccontextmanager
