@@ -24,7 +24,7 @@ from reflexarc_wire.requests import Hello, Ping, Request
 from reflexarc_wire.values import Readiness
 
 CONNECT_TIMEOUT = 5.0
-"""Seconds that connecting and the first reply may take together."""
+"""Seconds that connecting may take, and each reply of the introduction."""
 
 CLIENT = "reflexarc"
 
@@ -53,11 +53,15 @@ class Control:
 class Agent:
     """Connects when first asked, and again where a connection was lost; never sends anything twice.
 
-    Raises ConnectError while the agent doesn't answer: nothing was sent then.
+    Raises ConnectError while the agent doesn't answer: nothing was sent then. patience: seconds that connecting may
+    take, and each reply until it is known what the agent is.
     """
 
-    def __init__(self, transport: Transport, token: str | None, machine: str) -> None:
+    def __init__(
+        self, transport: Transport, token: str | None, machine: str, *, patience: float = CONNECT_TIMEOUT
+    ) -> None:
         self.machine = machine
+        self._patience = patience
         self.transport = transport
         self._token = token
         self._control: Control | None = None
@@ -181,10 +185,10 @@ class Agent:
     async def _opened(self) -> Conversation:
         """A conversation that is admitted; raises UnreachableError, OperationRejectedError."""
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT):
+            async with asyncio.timeout(self._patience):
                 stream = await self.transport.connect()
         except TimeoutError as error:
-            raise UnreachableError(f"nothing answered within {CONNECT_TIMEOUT:g} s") from error
+            raise UnreachableError(f"nothing answered within {self._patience:g} s") from error
         except OSError as error:
             raise UnreachableError(error.strerror or said(str(error))) from error
         conversation = Conversation(stream, self.machine)
@@ -199,14 +203,14 @@ class Agent:
     async def _greet(self, conversation: Conversation) -> HelloReply:
         try:
             return await conversation.ask(
-                Hello(self._token, CLIENT), HelloReply, operation="agent.hello", timeout=CONNECT_TIMEOUT
+                Hello(self._token, CLIENT), HelloReply, operation="agent.hello", timeout=self._patience
             )
         except (ConnectError, ConnectionLostError, OperationTimeoutError) as error:
             raise UnreachableError(f"it closed before it said what it is ({said(str(error))})") from error
 
     async def _introduced(self, conversation: Conversation) -> Known:
         """Ask an agent of any version what it is."""
-        pong = await conversation.ask(Ping(), PingReply, operation="agent.ping", timeout=CONNECT_TIMEOUT)
+        pong = await conversation.ask(Ping(), PingReply, operation="agent.ping", timeout=self._patience)
         if pong.version < VERSION:
             return Known(pong.version)
         hello = await self._greet(conversation)

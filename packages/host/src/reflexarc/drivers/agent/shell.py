@@ -20,14 +20,15 @@ WINDOW = 1 << 20
 """Bytes of output that may be on their way; a reader that stops holds the command up after so many."""
 
 GRACE = 10.0
-"""Seconds beyond a command's own time that the agent has to end it: SIGTERM, and 5 s later SIGKILL."""
+"""An agent ends a command by SIGTERM, and 5 s later by SIGKILL."""
 
 
 class AgentShell:
-    """Commands through the agent."""
+    """Commands through the agent; grace: seconds beyond a command's own that the agent has to end it."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, *, grace: float = GRACE) -> None:
         self._agent = agent
+        self._grace = grace
 
     async def run(self, command: Command) -> AsyncGenerator[Output | Exited, None]:
         request = _request(command)
@@ -37,7 +38,7 @@ class AgentShell:
             await self._begin(conversation, request)
             end = None
             if command.timeout is not None:
-                end = asyncio.get_running_loop().time() + command.timeout + GRACE
+                end = asyncio.get_running_loop().time() + command.timeout + self._grace
             owed = 0
             while True:
                 frame = await self._next(conversation, end, command)
