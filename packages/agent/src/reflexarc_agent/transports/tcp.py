@@ -83,9 +83,9 @@ class TlsChannel:
 
     def receive(self) -> Optional[bytes]:
         data = self._inner.receive()
-        if data is None:
-            return None
-        self._incoming.write(data)
+        if data is not None:
+            self._incoming.write(data)
+        # What came in one piece with the end of the handshake is here already.
         opened = bytearray()
         try:
             while piece := self._tls.read(CHUNK):

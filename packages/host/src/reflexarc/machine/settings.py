@@ -50,6 +50,12 @@ class Settings:
             raise self.mistake(key, f"must be one of {', '.join(choices)}, not {value!r}{hint}")
         return value
 
+    def flag(self, key: str, default: bool = False) -> bool:
+        value = self.values.get(key, default)
+        if not isinstance(value, bool):
+            raise self.mistake(key, f"must be true or false, not {value!r}")
+        return value
+
     def whole(self, key: str, default: int, low: int, high: int) -> int:
         value = self.values.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool):

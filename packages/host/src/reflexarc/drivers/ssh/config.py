@@ -67,7 +67,7 @@ class SshConfig:
             known_hosts=_file(settings, "known_hosts"),
             jump=_word(settings, "jump", _JUMP, "a host to go through, such as user@gateway"),
             config=_file(settings, "config"),
-            pixels=_switch(settings, "pixels"),
+            pixels=settings.flag("pixels"),
             display=_word(settings, "display", _DISPLAY, 'a display such as ":0" or "wayland-1"'),
         )
 
@@ -102,10 +102,3 @@ def _file(settings: Settings, key: str) -> Path | None:
             key, f"OpenSSH can't be given {str(path)!r}: rename it, without quotes, % and ${{"
         )
     return path
-
-
-def _switch(settings: Settings, key: str) -> bool:
-    value = settings.values.get(key, False)
-    if not isinstance(value, bool):
-        raise settings.mistake(key, f"must be true or false, not {value!r}")
-    return value
