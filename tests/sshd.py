@@ -25,10 +25,10 @@ _SERVER = "/usr/sbin/sshd"
 class Server:
     """A running server; `folder` holds its keys, `home` is the home folder of those who log in."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path, port: int, home: Path) -> None:
         self.folder = folder
         self.port = port
-        self.home = folder / "home"
+        self.home = home
         self._process: subprocess.Popen[bytes] | None = None
 
     def table(self, **changes: object) -> dict[str, object]:
@@ -74,12 +74,12 @@ class Server:
 
 
 @contextmanager
-def serving(folder: Path, *settings: str) -> Iterator[Server]:
+def serving(folder: Path, *settings: str, home: Path | None = None) -> Iterator[Server]:
     """Serve from a folder of its own, with further lines for the server's configuration."""
     if not Path(_SERVER).exists():
         raise RuntimeError("install openssh-server")
-    server = Server(folder, _free_port())
-    server.home.mkdir()
+    server = Server(folder, _free_port(), home or folder / "home")
+    server.home.mkdir(exist_ok=True)
     for name in ("host", "id"):
         subprocess.run(
             ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)],
