@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -62,13 +63,19 @@ class Server:
                     return
         raise AssertionError((self.folder / "log").read_text())
 
+    def suspend(self) -> None:
+        """Let the connections that it serves hang; it goes on to take new ones."""
+        assert self._process is not None
+        for pid in _descendants(self._process.pid)[1:]:
+            os.kill(pid, signal.SIGSTOP)
+
     def stop(self) -> None:
         """End the server and the connections that it serves."""
         if self._process is None:
             return
         for pid in _descendants(self._process.pid):
             with suppress(ProcessLookupError):
-                os.kill(pid, 9)
+                os.kill(pid, signal.SIGKILL)
         self._process.wait(PATIENCE)
         self._process = None
 
@@ -102,7 +109,6 @@ def serving(folder: Path, *settings: str, home: Path | None = None) -> Iterator[
         "StrictModes no",
         "PermitRootLogin prohibit-password",
         "MaxStartups 100",
-        "MaxSessions 100",
         f"SetEnv HOME={server.home}",
         *settings,
     ]

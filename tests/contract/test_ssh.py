@@ -99,6 +99,27 @@ def test_a_connection_that_is_gone_is_made_anew(tmp_path: Path, own_state: Path)
         assert output_of(shell, Command(line="echo 2")) == (b"2\n", 0)
 
 
+@pytest.mark.full
+def test_a_connection_that_hangs_is_made_anew(tmp_path: Path, own_state: Path) -> None:
+    with serving(tmp_path) as server:
+        shell, _ = inside(server, own_state)
+        assert output_of(shell, Command(line="echo 1")) == (b"1\n", 0)
+        server.suspend()
+        assert output_of(shell, Command(line="echo 2")) == (b"2\n", 0)
+
+
+def test_more_commands_than_a_connection_takes_are_served(sshd: Server, own_state: Path) -> None:
+    shell, _ = inside(sshd, own_state)
+    at_once = 15  # an OpenSSH server takes ten to a connection, unless it is told otherwise
+
+    async def run() -> list[str]:
+        return await asyncio.gather(
+            *(first(shell, f"echo {number}; sleep 1000") for number in range(at_once))
+        )
+
+    assert asyncio.run(run()) == [f"{number}\n" for number in range(at_once)]
+
+
 def test_a_connection_lost_in_a_command_leaves_it_in_doubt(tmp_path: Path, own_state: Path) -> None:
     with serving(tmp_path) as server:
         shell, _ = inside(server, own_state)

@@ -183,8 +183,8 @@ class SshClient:
         return (self._folder / self._control).exists()
 
     async def _drop_master(self) -> None:
-        """End the master: what comes next connects anew."""
-        arguments = [*self.arguments("machine")[:-2], "-O", "exit", "--", "machine"]
+        """Have the master take no more: what comes next connects anew, what others do goes on."""
+        arguments = [*self.arguments("machine")[:-2], "-O", "stop", "--", "machine"]
         with suppress(OSError, TimeoutError):
             process = await asyncio.create_subprocess_exec(
                 *arguments,
