@@ -47,8 +47,9 @@ class SessionEnvironment(Mapping[str, str]):
     user only an own one. Commands and libraries are to find it too, so of an own session `environ` is told.
     """
 
-    def __init__(self, environ: MutableMapping[str, str]) -> None:
+    def __init__(self, environ: MutableMapping[str, str], proc: Path = Path("/proc")) -> None:
         self._environ = environ
+        self._proc = proc
         self._given = dict(environ)
         self._lock = threading.Lock()
         self._login: Optional[Login] = None
@@ -70,7 +71,7 @@ class SessionEnvironment(Mapping[str, str]):
             lost = self._login is None or not self._login.alive
             if lost and time.monotonic() - self._looked >= _LOOK:
                 self._looked = time.monotonic()
-                self._change(find_login())
+                self._change(find_login(self._proc))
             found = {} if self._login is None else self._login.values
         return {**self._given, **found}
 
@@ -91,7 +92,7 @@ def _told(login: Optional[Login]) -> Dict[str, str]:
     return {name: value for name, value in login.values.items() if own or name == "XAUTHORITY"}
 
 
-def find_login(proc: Path = Path("/proc")) -> Optional[Login]:
+def find_login(proc: Path) -> Optional[Login]:
     """The session this process may use; None where there is none, or root can't tell which of several is meant."""
     mine = os.geteuid()
     found = [(uid, values) for uid, values in _environments(proc) if mine in (0, uid)]
