@@ -241,8 +241,9 @@ def test_while_no_way_shows_anything_there_is_no_signal() -> None:
             raise error(ConnectError)
 
         async def frames(self) -> AsyncGenerator[object, None]:
+            for frame in list[object]():
+                yield frame
             raise error(ConnectError)
-            yield
 
         def source(self) -> str:
             return "dark"
