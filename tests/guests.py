@@ -175,6 +175,11 @@ def build_desk(folder: Path) -> Path:
     return _program(folder, full_kernel(), DESK_INIT, DESK_MODULES)
 
 
+def build_guest(root: Path, init: str, modules: Sequence[str], image: Path) -> None:
+    """Add busybox, modules of the cloud kernel and an init to a tree, and pack it as an initramfs."""
+    _initrd(root, cloud_kernel(), init, modules, image)
+
+
 def _downloaded(package: str) -> Kernel:
     """The kernel that the package stands for, from the cache, downloaded by apt where it isn't there."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "reflexarc/kernels"
@@ -210,7 +215,7 @@ def _initrd(
     files: Mapping[str, str] | None = None,
 ) -> None:
     for name in ("bin", "dev", "proc", "sys", "modules"):
-        (root / name).mkdir(parents=True)
+        (root / name).mkdir(parents=True, exist_ok=True)
     shutil.copy("/bin/busybox", root / "bin/busybox")
     subprocess.run([root / "bin/busybox", "--install", "-s", root / "bin"], check=True)
     for link in (root / "bin").iterdir():

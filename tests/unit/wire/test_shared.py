@@ -89,6 +89,12 @@ def test_a_host_hears_nothing_that_was_meant_for_the_one_before_it() -> None:
     assert host.synced
 
 
+def test_an_echo_is_no_agent() -> None:
+    host = SharedHost("mine")
+    host.feed(host.sync() + b'\xff{"ok":1,"nonce":"other"}\n')
+    assert (host.next(), host.synced) == (None, False)
+
+
 def test_an_agent_that_was_started_anew_is_noticed() -> None:
     host, _ = met()
     anew = SharedGuest()

@@ -138,7 +138,7 @@ class SharedGuest:
 
     def _read(self, line: bytes, marked: bool) -> Union[Began, Said, Left]:
         if marked or not self.synced:
-            nonce = _nonce(line, FROM_HOST, marked=marked)
+            nonce = _nonce(line, FROM_HOST, ("op", _SYNC)) if marked else None
             if nonce is None:
                 raise WireError("a shared stream begins with a byte 0xFF and a sync")
             self.synced = True
@@ -234,23 +234,23 @@ class SharedHost:
         return number, rest
 
     def _hear_mark(self, line: bytes) -> None:
-        if _nonce(line, FROM_GUEST, marked=True) == self._nonce:
+        # A line that echoes gives back the host's own sync, which is no answer.
+        if _nonce(line, FROM_GUEST, ("ok", True)) == self._nonce:
             self.synced = True
         elif self.synced:
             raise WireError("the agent was started anew: begin the stream anew", code=LOST_BEFORE_EXIT)
 
 
-def _nonce(line: bytes, limits: Limits, *, marked: bool) -> Optional[str]:
-    """The nonce of a sync or of its answer, None for any other line."""
-    if not marked or len(line) > _TAG_ROOM:
+def _nonce(line: bytes, limits: Limits, told: Tuple[str, object]) -> Optional[str]:
+    """The nonce of a marked line that has this field, as a sync or its answer has; None for any other line."""
+    if len(line) > _TAG_ROOM:
         return None
     try:
         values = read_line(line, limits)
     except WireError:
         return None
-    nonce = values.get("nonce")
-    told = values.get("op") == _SYNC or values.get("ok") is True
-    return nonce if told and isinstance(nonce, str) and 0 < len(nonce) <= _MAX_NONCE else None
+    nonce = values.get("nonce") if values.get(told[0]) == told[1] else None
+    return nonce if isinstance(nonce, str) and 0 < len(nonce) <= _MAX_NONCE else None
 
 
 def _untag(line: bytes, limits: Limits) -> Tuple[Id, bytes]:
