@@ -7,7 +7,6 @@ once the QEMU of that folder has.
 from __future__ import annotations
 
 import resource
-import signal
 import socket
 import sys
 import time
@@ -19,25 +18,17 @@ from reflexarc.drivers.qemu.vsock.device import MAX_CONNECTIONS
 from reflexarc.drivers.qemu.vsock.process import FRONT_ENDS, PROGRAMS
 from reflexarc.drivers.qemu.vsock.service import MAX_GREETINGS, Service
 
-# How long QEMU may take to start, or to come back after its device was unplugged.
-GRACE = 60.0
 MAX_NOTES = 200
 _SPARE_DESCRIPTORS = 64
 
 
 def main() -> None:
     folder, path = Path(sys.argv[1]), Path(sys.argv[2])
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    began = time.monotonic()
-
-    def is_wanted() -> bool:
-        return time.monotonic() - began < GRACE or pidfile.holder(folder / "qemu.pid") is not None
-
     Service(
         socket.socket(fileno=FRONT_ENDS),
         socket.socket(fileno=PROGRAMS),
         path,
-        is_wanted=is_wanted,
+        is_wanted=lambda: pidfile.holder(folder / "qemu.pid") is not None,
         note=_notes(),
         limit=_limit(),
     ).run()

@@ -334,7 +334,8 @@ class Device:
             size = self._read(connection, room)
             if size:
                 write_header(space, connection.data(size).packed())
-                if size == sum(map(len, room)):
+                # A program that is gone tells of itself no more.
+                if size == sum(map(len, room)) or connection.host_deaf:
                     self._queue(connection)
                 size += HEADER_SIZE
         connection.watch()

@@ -259,6 +259,6 @@ def _region(place: Place, descriptor: int) -> Region:
         raise GuestError("the memory's file is too small")
     try:
         mapped = mmap.mmap(descriptor, place.size, offset=place.offset)
-    except (ValueError, OverflowError) as error:
+    except (OSError, ValueError, OverflowError) as error:
         raise GuestError(f"memory can't be mapped: {error}") from error
     return Region(place.guest, place.user, memoryview(mapped))

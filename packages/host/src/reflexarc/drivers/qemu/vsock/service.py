@@ -13,6 +13,8 @@ from reflexarc.drivers.qemu.vsock.frontend import FrontEnd
 from reflexarc.drivers.qemu.vsock.loop import HUNG_UP, READABLE, WRITABLE, Loop
 
 TICK = 1.0
+# How long QEMU may take to connect for the first time.
+START_PATIENCE = 60.0
 GREETING_PATIENCE = 10.0
 MAX_GREETINGS = 256
 _LONGEST_GREETING = len(b"CONNECT 4294967295\r\n")
@@ -119,7 +121,7 @@ def greeted_port(line: bytes) -> int:
 class Service:
     """The device between two listening sockets; `path` is what host programs connect to.
 
-    is_wanted: asked about every second while no QEMU is connected; the service ends when it isn't.
+    is_wanted: asked about every second once QEMU's connection has ended; the service ends when it isn't.
     """
 
     def __init__(
@@ -141,6 +143,7 @@ class Service:
         self._device = Device(self, time.monotonic, note, limit)
         self._front_end: FrontEnd | None = None
         self._greetings: dict[int, _Greeting] = {}
+        self._patience = time.monotonic() + START_PATIENCE
 
     def run(self) -> None:
         """Serve until nobody wants it any more."""
@@ -156,7 +159,7 @@ class Service:
             if self._ticks() and time.monotonic() - checked >= TICK:
                 checked = time.monotonic()
                 self._expire(checked)
-                if self._front_end is None and not self._is_wanted():
+                if self._front_end is None and checked > self._patience and not self._is_wanted():
                     return
 
     def connect(self, port: int) -> HostStream | None:
@@ -184,6 +187,7 @@ class Service:
             connection, _ = self._front_ends.accept()
         except OSError:
             return
+        self._patience = 0.0
         self._loop.forget(self._front_ends.fileno())
         self._front_end = FrontEnd(connection, self._device, self._loop, note=self._note, ended=self._left)
 
