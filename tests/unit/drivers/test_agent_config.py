@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,8 @@ PAGE = (Path(__file__).parents[3] / "docs/agent.md").read_text()
 TOKEN = "0123456789abcdef0123456789abcdef"
 
 
-def parse(folder: Path, own_vsock: Path | None = None, **table: object) -> AgentConfig:
+def parse(folder: Path, /, **table: Any) -> AgentConfig:
+    own_vsock = bool(table.pop("own_vsock", False))
     return AgentConfig.parse({"enabled": True, **table}, machine="lab1", folder=folder, own_vsock=own_vsock)
 
 
@@ -28,12 +30,12 @@ def test_an_empty_table_is_an_agent_that_is_switched_off(tmp_path: Path) -> None
 
 
 def test_the_machines_own_vsock_is_the_default(tmp_path: Path) -> None:
-    config = parse(tmp_path, tmp_path / "v")
-    assert (config.transport, config.path, config.port) == ("hybrid", tmp_path / "v", 2035)
-    called = parse(tmp_path, tmp_path / "v", transport="reverse", port=7)
-    assert (called.transport, called.path, called.port) == ("reverse", tmp_path / "v", 7)
-    other = parse(tmp_path, tmp_path / "v", transport="vsock", cid=9)
-    assert (other.transport, other.cid, other.path) == ("vsock", 9, None)
+    config = parse(tmp_path, own_vsock=True)
+    assert (config.transport, config.own_vsock, config.port) == ("vsock", True, 2035)
+    called = parse(tmp_path, own_vsock=True, transport="reverse", port=7)
+    assert (called.transport, called.own_vsock, called.port) == ("reverse", True, 7)
+    other = parse(tmp_path, own_vsock=True, transport="vsock", cid=9)
+    assert (other.transport, other.cid, other.own_vsock) == ("vsock", 9, False)
 
 
 def test_tls_is_left_out_on_loopback_only(tmp_path: Path) -> None:
