@@ -11,6 +11,8 @@ from typing import Any
 from reflexarc.drivers.agent.config import AgentConfig
 from reflexarc.drivers.agent.driver import AgentCapabilities, open_driver
 from reflexarc.machine.capabilities import Command, Exited, Files, Output, Shell, Stream
+from reflexarc_wire import Id
+from reflexarc_wire.shared import Astray, Began, Left, Said, SharedGuest
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 
@@ -106,3 +108,61 @@ def hybrid(agent: Path) -> Serve:
 
 def _plain(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
+
+
+def serial(agent: Path) -> Serve:
+    """A guest's end of a serial port: each conversation on it is a connection to the agent at that socket."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        guest = SerialGuest(agent, writer)
+        try:
+            while data := await reader.read(1 << 16):
+                await guest.hear(data)
+        finally:
+            await guest.close()
+
+    return serve
+
+
+class SerialGuest:
+    """Takes the port's stream apart, and puts the agent's answers on it."""
+
+    def __init__(self, agent: Path, port: asyncio.StreamWriter) -> None:
+        self._agent = agent
+        self._port = port
+        self._end = SharedGuest()
+        self._inside: dict[Id, asyncio.StreamWriter] = {}
+        self._answering: set[asyncio.Task[None]] = set()
+
+    async def hear(self, data: bytes) -> None:
+        self._end.feed(data)
+        while (heard := self._end.next()) is not None:
+            match heard:
+                case Began():
+                    self._port.write(self._end.begun(heard))
+                case Astray():
+                    self._port.write(self._end.refusal(heard))
+                case Left(number):
+                    left = self._inside.pop(number)
+                    left.transport.abort()
+                case Said(number, line):
+                    (await self._connected(number)).write(line)
+
+    async def close(self) -> None:
+        for task in self._answering:
+            task.cancel()
+        for writer in self._inside.values():
+            writer.transport.abort()
+        await asyncio.gather(*self._answering, return_exceptions=True)
+
+    async def _connected(self, number: Id) -> asyncio.StreamWriter:
+        if number not in self._inside:
+            said, self._inside[number] = await asyncio.open_unix_connection(self._agent, limit=1 << 25)
+            self._answering.add(asyncio.create_task(self._answer(number, said)))
+        return self._inside[number]
+
+    async def _answer(self, number: Id, said: asyncio.StreamReader) -> None:
+        while line := await said.readline():
+            self._port.write(self._end.prefix(number) + line[1:])
+            await self._port.drain()
+        self._port.write(self._end.end(number))

@@ -292,7 +292,7 @@ def test_a_command_without_an_end_is_given_up_after_its_time(tmp_path: Path) -> 
 
 def test_a_conversation_that_was_broken_before_a_request_has_sent_nothing_of_it(tmp_path: Path) -> None:
     async def act(found: Any) -> None:
-        with pytest.raises(ConnectError, match="[Nn]othing was sent"):
+        with pytest.raises(ConnectError, match=r"[Nn]othing was sent"):
             await found.apps.launch("x")
 
     stray = b'{"ok":true,"version":3,"displays":[]}\n{"ok":true}\n{"ok":true}\n'

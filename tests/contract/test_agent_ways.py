@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.agents import PATIENCE, SOURCES, Agent, command, ended, environment, running
-from tests.lent import TOKEN, content, cut, hybrid, lent, peer, pump, ran
+from tests.lent import TOKEN, content, cut, hybrid, lent, peer, pump, ran, serial
 
 from reflexarc.drivers.agent.driver import AgentCapabilities
 from reflexarc.drivers.agent.transports import vsock_address
@@ -94,6 +94,41 @@ def test_over_the_socket_of_a_vsock(agent: Agent, tmp_path: Path) -> None:
             async with lent(tmp_path, transport="hybrid", path=tmp_path / "v.sock", port=9) as found:
                 with pytest.raises(ConnectError, match="nothing in the guest listens on port 9"):
                     await found.agent.look()
+
+    asyncio.run(run())
+
+
+def test_over_a_serial_port_that_all_conversations_share(agent: Agent, tmp_path: Path) -> None:
+    async def run() -> None:
+        settings = {"transport": "virtio_serial", "path": tmp_path / "port"}
+        async with peer(tmp_path / "port", serial(agent.path)), lent(tmp_path, **settings) as found:
+            await works(found)
+            async with lent(tmp_path, **settings) as second:
+                with pytest.raises(ConnectError, match="another program of this host has the port"):
+                    await second.agent.look()
+            assert found.shell is not None
+            async with aclosing(found.shell.run(Command(line="echo $$; sleep 1000"))) as pieces:
+                first = await anext(pieces)
+                assert await ran(found.shell, Command(line="echo beside")) == (b"beside\n", b"", 0)
+            assert isinstance(first, Output)
+            assert await asyncio.to_thread(ended, int(first.data))
+        async with lent(tmp_path, **settings) as found:
+            with pytest.raises(ConnectError):
+                await found.agent.look()
+
+    asyncio.run(run())
+
+
+def test_a_serial_port_that_is_lost_is_begun_anew(agent: Agent, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with lent(tmp_path, transport="virtio_serial", path=tmp_path / "port") as found:
+            for _ in range(2):
+                async with peer(tmp_path / "port", serial(agent.path)):
+                    assert await ran(found.shell, Command(line="echo up")) == (b"up\n", b"", 0)
+                    control = await found.agent.control("shell.exec")
+                with pytest.raises(ConnectionLostError):
+                    await control.conversation.next(operation="shell.exec")
+                (tmp_path / "port").unlink()
 
     asyncio.run(run())
 

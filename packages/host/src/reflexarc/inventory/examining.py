@@ -20,6 +20,7 @@ from reflexarc.inventory.lending import agent_config, open_lent, qemu_config, re
 from reflexarc.inventory.opening import launched, running_vm
 from reflexarc.inventory.places import places
 from reflexarc.machine.audit import AuditLog
+from reflexarc.machine.capabilities import Command, Exited
 from reflexarc.machine.guard import Guard
 from reflexarc.machine.lock import MachineLock
 from reflexarc.machine.machine import Machine
@@ -67,7 +68,7 @@ async def _looked_at(entry: Entry) -> list[Finding]:
     guard = Guard(entry.name, entry.policy, dry_run=True, audit=AuditLog(places().audit).write)
     async with open_lent(entry) as lent:
         found = await examine(Machine(entry.name, route(lent), guard, layout=entry.keymap), entry.keymap)
-        found += await _agent(lent)
+        found += [*await _agent(lent), *await _ssh(lent)]
     reached = "it answers" if vm is None else f"it answers (process {vm.pid})"
     return [Finding("reachable", Severity.OK, reached), *_running(vm), *found]
 
@@ -93,6 +94,24 @@ async def _agent(lent: Sequence[Lent]) -> list[Finding]:
             detail = f"{said(feature)} doesn't work now: {said(readiness.reason or 'no reason is told')}"
             findings.append(Finding("agent", Severity.WARNING, detail, said(readiness.grant or "")))
     return findings
+
+
+async def _ssh(lent: Sequence[Lent]) -> list[Finding]:
+    """Whether a command can be run over SSH."""
+    shell = next((one.capabilities.shell for one in lent if one.driver == "ssh"), None)
+    if shell is None:
+        return []
+    try:
+        ended = [piece async for piece in shell.run(Command(argv=("true",), timeout=PATIENCE / 2))]
+    except MachineError as error:
+        fix = "put right what it says, or correct the ssh table in the machine's entry"
+        return [Finding("ssh", Severity.WARNING, str(error), fix)]
+    worked = ended[-1:] == [Exited(0)]
+    return [
+        Finding(
+            "ssh", Severity.OK if worked else Severity.WARNING, "it runs commands" if worked else "it can't"
+        )
+    ]
 
 
 def _unasked(entry: Entry) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from reflexarc.drivers.agent.config import AgentConfig
 from reflexarc.drivers.agent.driver import open_driver as open_agent
+from reflexarc.drivers.qemu import launch as qemu_vm
 from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.driver import open_driver as open_qemu
 from reflexarc.drivers.replay.config import ReplayConfig
@@ -50,7 +52,9 @@ async def _opened(entry: Entry, driver: str, stack: AsyncExitStack) -> Lent | No
             if not config.enabled:
                 return None
             agent = await stack.enter_async_context(
-                open_agent(config, machine=entry.name, state_dir=state_dir)
+                open_agent(
+                    config, machine=entry.name, state_dir=state_dir, own_vsock=partial(own_vsock, entry)
+                )
             )
             return Lent(driver, agent, agent.agent, pixels_last=1)
         case "ssh":
@@ -70,8 +74,9 @@ def replay_config(entry: Entry) -> ReplayConfig:
 
 
 def agent_config(entry: Entry) -> AgentConfig:
+    has_vsock = "qemu" in entry.drivers and entry.settings["qemu"].get("vsock") is True
     return AgentConfig.parse(
-        entry.settings["agent"], machine=entry.name, folder=entry.source.parent, own_vsock=own_vsock(entry)
+        entry.settings["agent"], machine=entry.name, folder=entry.source.parent, own_vsock=has_vsock
     )
 
 
@@ -79,11 +84,10 @@ def ssh_config(entry: Entry) -> SshConfig:
     return SshConfig.parse(entry.settings["ssh"], machine=entry.name, folder=entry.source.parent)
 
 
-def own_vsock(entry: Entry) -> Path | None:
-    """The socket at which the machine's own device offers its vsock, None where it has none."""
-    if "qemu" not in entry.drivers or entry.settings["qemu"].get("vsock") is not True:
-        return None
-    return places().machine(entry.place) / "vsock.sock"
+def own_vsock(entry: Entry) -> Path | int | None:
+    """Where the machine's own vsock is while it runs, None where it has none."""
+    vm = qemu_vm.find(entry.name, places().machine(entry.place)) if "qemu" in entry.drivers else None
+    return None if vm is None else vm.vsock
 
 
 async def refresh_while_starting(watcher: Watcher, reaches: Sequence[Reach]) -> None:

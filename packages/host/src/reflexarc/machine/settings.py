@@ -50,18 +50,18 @@ class Settings:
             raise self.mistake(key, f"must be one of {', '.join(choices)}, not {value!r}{hint}")
         return value
 
-    def flag(self, key: str, default: bool = False) -> bool:
-        value = self.values.get(key, default)
-        if not isinstance(value, bool):
-            raise self.mistake(key, f"must be true or false, not {value!r}")
-        return value
-
     def whole(self, key: str, default: int, low: int, high: int) -> int:
         value = self.values.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool):
             raise self.mistake(key, f"must be a whole number, not {value!r}")
         if not low <= value <= high:
             raise self.mistake(key, f"must be from {low} to {high}, not {value}")
+        return value
+
+    def flag(self, key: str) -> bool:
+        value = self.values.get(key, False)
+        if not isinstance(value, bool):
+            raise self.mistake(key, f"must be true or false, not {value!r}")
         return value
 
     def path(self, key: str) -> Path:

@@ -44,6 +44,7 @@ class AgentConfig:
     pixels: bool = False
     transport: str = "vsock"
     path: Path | None = None
+    own_vsock: bool = False
     host: str = ""
     port: int = PORT
     cid: int = 0
@@ -55,12 +56,11 @@ class AgentConfig:
 
     @classmethod
     def parse(
-        cls, table: Mapping[str, object], *, machine: str, folder: Path, own_vsock: Path | None = None
+        cls, table: Mapping[str, object], *, machine: str, folder: Path, own_vsock: bool = False
     ) -> AgentConfig:
         """Check the table and return its values; paths are taken relative to `folder`.
 
-        own_vsock: the socket at which the machine's own driver offers its vsock. Raises ConfigError on the first
-        mistake.
+        own_vsock: whether the machine's own driver gives it a vsock. Raises ConfigError on the first mistake.
         """
         settings = Settings(table, f"machine {machine!r}, agent", folder)
         transport = settings.choice("transport", "vsock", tuple(TRANSPORTS))
@@ -100,7 +100,7 @@ def _only(settings: Settings, transport: str) -> None:
             )
 
 
-def _completed(config: AgentConfig, settings: Settings, own_vsock: Path | None) -> AgentConfig:
+def _completed(config: AgentConfig, settings: Settings, own_vsock: bool) -> AgentConfig:
     """The settings that belong to the transport."""
     match config.transport:
         case "vsock":
@@ -114,22 +114,22 @@ def _completed(config: AgentConfig, settings: Settings, own_vsock: Path | None) 
                     "command", 'is missing; as in ["ssh", "lab1", "reflexarc-agent", "--stdio"]'
                 )
             return replace(config, command=command)
-        case "reverse" if "path" not in settings.values and own_vsock is not None:
-            return replace(config, path=own_vsock)
+        case "reverse" if "path" not in settings.values and own_vsock:
+            return replace(config, own_vsock=True)
         case _:
             return replace(config, path=_socket(settings))
 
 
-def _vsock(config: AgentConfig, settings: Settings, own_vsock: Path | None) -> AgentConfig:
+def _vsock(config: AgentConfig, settings: Settings, own_vsock: bool) -> AgentConfig:
     if "cid" in settings.values:
         return replace(config, cid=settings.whole("cid", 0, 3, (1 << 32) - 2))
-    if own_vsock is None:
+    if not own_vsock:
         raise settings.mistake(
             "cid",
             "is missing: the number of the guest; or give a machine that is launched here `vsock = true` in its qemu "
             "table, or name another transport",
         )
-    return replace(config, transport="hybrid", path=own_vsock)
+    return replace(config, own_vsock=True)
 
 
 def _tcp(config: AgentConfig, settings: Settings) -> AgentConfig:

@@ -13,7 +13,7 @@ from reflexarc.drivers.agent.files import AgentFiles
 from reflexarc.drivers.agent.input import AgentKeyboard, AgentPointer
 from reflexarc.drivers.agent.screen import AgentScreen
 from reflexarc.drivers.agent.shell import AgentShell
-from reflexarc.drivers.agent.transports import transport_of
+from reflexarc.drivers.agent.transports import OwnVsock, transport_of
 from reflexarc.machine.capabilities import Capabilities
 
 
@@ -38,13 +38,14 @@ class AgentCapabilities(Capabilities):
 
 @asynccontextmanager
 async def open_driver(
-    config: AgentConfig, *, machine: str, state_dir: Path
+    config: AgentConfig, *, machine: str, state_dir: Path, own_vsock: OwnVsock = lambda: None
 ) -> AsyncIterator[AgentCapabilities]:
     """Lend what the agent offers, whether it answers yet or not; each call says so where it doesn't.
 
-    config: of an agent that is enabled. Raises ConfigError where its token or certificate can't be had.
+    config: of an agent that is enabled. own_vsock: asked, at each connection, where the machine's own vsock is.
+    Raises ConfigError where its token or certificate can't be had.
     """
-    transport = transport_of(config, machine=machine, state_dir=state_dir)
+    transport = transport_of(config, machine=machine, state_dir=state_dir, own_vsock=own_vsock)
     agent = Agent(transport, config.secret(machine), machine)
     try:
         yield AgentCapabilities(agent, pixels=config.pixels)

@@ -49,7 +49,9 @@ def refused(failure: Failure, request: Request, *, machine: str, operation: str)
     if code == LOST_BEFORE_EXIT:
         return lost(failure.error, machine=machine, operation=operation)
     if code == "timeout":
-        return OperationTimeoutError(text, machine=machine, operation=operation)
+        return OperationTimeoutError(
+            f"its agent gave {request.op} up: {said(failure.error)}", machine=machine, operation=operation
+        )
     if code in ("not_authorized", "unsupported") and detail:
         text = f"{text}; {detail}"
     return OperationRejectedError(text, machine=machine, operation=operation, code=code, detail=detail)

@@ -97,6 +97,7 @@ def _request(command: Command) -> Exec:
             env=dict(command.env) or None,
             timeout=command.timeout,
             window=WINDOW,
+            raw=True,
         )
 
 

@@ -9,12 +9,13 @@ import socket
 import ssl
 import struct
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from reflexarc.drivers.agent.config import AgentConfig
 from reflexarc.drivers.agent.serial import VirtioSerial
-from reflexarc.drivers.agent.streams import CHUNK, SocketStream, Transport, UnreachableError
+from reflexarc.drivers.agent.streams import CHUNK, SocketStream, Stream, Transport, UnreachableError
 from reflexarc.errors import ConfigError
 from reflexarc.machine.lock import FileLock
 
@@ -28,9 +29,17 @@ SPARE = 8
 EXIT_TIMEOUT = 2.0
 
 
-def transport_of(config: AgentConfig, *, machine: str, state_dir: Path) -> Transport:
+OwnVsock = Callable[[], Path | int | None]
+"""Where the vsock of a running machine is: a socket that takes CONNECT, or the guest's number; None: not there."""
+
+
+def transport_of(
+    config: AgentConfig, *, machine: str, state_dir: Path, own_vsock: OwnVsock = lambda: None
+) -> Transport:
     """The way that the settings name; raises ConfigError where its certificate can't be used."""
     path = config.path or Path()
+    if config.own_vsock:
+        return Own(own_vsock, config.port, reverse=config.transport == "reverse")
     match config.transport:
         case "unix":
             return Unix(path)
@@ -165,6 +174,42 @@ class Hybrid:
 
     async def close(self) -> None:
         """Nothing is kept."""
+
+
+class Own:
+    """The vsock of the machine's own driver, wherever that is while the machine runs."""
+
+    def __init__(self, place: OwnVsock, port: int, *, reverse: bool) -> None:
+        self.name = f"{'reverse' if reverse else 'vsock'} of its own, port {port}"
+        self._place = place
+        self._port = port
+        self._reverse = reverse
+        self._at: Path | int | None = None
+        self._way: Transport | None = None
+
+    async def connect(self) -> Stream:
+        at = await asyncio.to_thread(self._place)
+        if at is None:
+            raise UnreachableError(
+                "its virtual machine isn't running, or was started before it was given a vsock"
+            )
+        if self._way is None or at != self._at:
+            await self.close()
+            self._at, self._way = at, self._to(at)
+        return await self._way.connect()
+
+    async def close(self) -> None:
+        if self._way is not None:
+            await self._way.close()
+
+    def _to(self, at: Path | int) -> Transport:
+        if isinstance(at, Path):
+            return Reverse(Path(f"{at}_{self._port}")) if self._reverse else Hybrid(at, self._port)
+        if self._reverse:
+            raise UnreachableError(
+                "its vsock is the kernel's, where no agent is waited for; use the transport vsock"
+            )
+        return Vsock(at, self._port)
 
 
 class Program:
