@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
@@ -25,6 +25,36 @@ class Selector:
     enabled: bool | None = None
     focused: bool | None = None
     showing: bool = True
+
+    @classmethod
+    def of(cls, given: Mapping[str, object]) -> Selector:
+        """The selector of plain data that was checked; what has another type is not asked."""
+
+        def text(key: str) -> str | None:
+            value = given.get(key)
+            return value if isinstance(value, str) else None
+
+        def flag(key: str) -> bool | None:
+            value = given.get(key)
+            return value if isinstance(value, bool) else None
+
+        return cls(
+            text("role"),
+            text("name"),
+            text("value"),
+            text("text"),
+            flag("enabled"),
+            flag("focused"),
+            flag("showing") is not False,
+        )
+
+    def __str__(self) -> str:
+        """In words: `push button "Build", enabled`."""
+        named = [self.role or "element", *([f'"{self.name}"'] if self.name else [])]
+        more = [f'value "{self.value}"'] * bool(self.value) + [f'with "{self.text}"'] * bool(self.text)
+        for word, held in (("enabled", self.enabled), ("focused", self.focused)):
+            more += [] if held is None else [word if held else f"not {word}"]
+        return ", ".join([" ".join(named), *more, *([] if self.showing else ["showing or not"])])
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import BinaryIO, cast
 from reflexarc.errors import ConfigError, ConnectionLostError, OperationRejectedError, OperationTimeoutError
 from reflexarc.machine.capabilities import Command, Exited, Stream
 from reflexarc.runs.acting.act import Act, Performed
+from reflexarc.runs.acting.reaching import reached
 
 MAX_OUTPUT = 64 << 10
 SHOWN = 500
@@ -24,7 +25,8 @@ GRACE = 10.0
 
 async def launch_app(act: Act) -> Performed:
     """Start an application."""
-    await act.machine.apps.launch(act.text("name"))
+    name = act.text("name")
+    await reached(act, lambda: act.machine.apps.launch(name))
     return Performed()
 
 
@@ -39,13 +41,17 @@ async def execute(act: Act) -> Performed:
         timeout=limit,
     )
     kept = {stream: _Kept() for stream in Stream}
-    status = None
-    async with _within(act, "the command", limit + GRACE), aclosing(act.machine.shell.run(command)) as said:
-        async for piece in said:
-            if isinstance(piece, Exited):
-                status = piece.status
-                break
-            kept[piece.stream].add(piece.data)
+
+    async def run() -> int | None:
+        said = act.machine.shell.run(command)
+        async with _within(act, "the command", limit + GRACE), aclosing(said):
+            async for piece in said:
+                if isinstance(piece, Exited):
+                    return piece.status
+                kept[piece.stream].add(piece.data)
+        return None
+
+    status = await reached(act, run)
     if status is None:
         raise ConnectionLostError(
             "the command's output ended without its exit status",
@@ -75,8 +81,13 @@ async def upload(act: Act) -> Performed:
     target = act.text("target")
     with act.host.open_source(act.text("source"), typed=act.typed("source")) as file:
         size = os.fstat(file.fileno()).st_size
-        async with _within(act, "the upload", act.seconds("timeout")):
-            await act.machine.files.write(target, _pieces(file), mode=mode)
+
+        async def write() -> None:
+            file.seek(0)
+            async with _within(act, "the upload", act.seconds("timeout")):
+                await act.machine.files.write(target, _pieces(file), mode=mode)
+
+        await reached(act, write)
     return Performed(result={"path": target, "size": size})
 
 
@@ -93,8 +104,12 @@ async def download(act: Act) -> Performed:
     try:
         fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:
-            async with _within(act, "the download", act.seconds("timeout")):
-                size = await _fetch(act, source, file)
+
+            async def fetch() -> int:
+                async with _within(act, "the download", act.seconds("timeout")):
+                    return await _fetch(act, source, file)
+
+            size = await reached(act, fetch)
         part.replace(target)
     except OSError as error:
         raise ConfigError(f"can't write the download: {error.strerror}", path=target) from error
