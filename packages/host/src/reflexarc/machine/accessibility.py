@@ -50,11 +50,11 @@ class Selector:
 
     def __str__(self) -> str:
         """In words: `push button "Build", enabled`."""
-        named = [self.role or "element", *([f'"{self.name}"'] if self.name else [])]
-        more = [f'value "{self.value}"'] * bool(self.value) + [f'with "{self.text}"'] * bool(self.text)
-        for word, held in (("enabled", self.enabled), ("focused", self.focused)):
-            more += [] if held is None else [word if held else f"not {word}"]
-        return ", ".join([" ".join(named), *more, *([] if self.showing else ["showing or not"])])
+        words = [self.role or "element", *([f'"{self.name}"'] if self.name else [])]
+        words += [f'of value "{self.value}"'] * bool(self.value) + [f'with "{self.text}"'] * bool(self.text)
+        more = [] if self.enabled is None else ["enabled" if self.enabled else "disabled"]
+        more += [] if self.focused is None else ["focused" if self.focused else "not focused"]
+        return ", ".join([" ".join(words), *more, *([] if self.showing else ["showing or not"])])
 
 
 @dataclass(frozen=True, slots=True)

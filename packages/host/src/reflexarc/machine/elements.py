@@ -4,43 +4,57 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from reflexarc.errors import OperationRejectedError, OperationTimeoutError
-from reflexarc.machine.accessibility import Accessibility, Element, Ref, Selector
+from reflexarc.machine.accessibility import Accessibility, Element, Found, Ref, Selector
 
 DRAWN = 2.0
 """Seconds for which an element is waited for that isn't there: a window may still be opening."""
 
 SHOWN = 10
+# How many are looked through where those of one application are meant.
+MOST = 1000
 
 
 class Elements:
-    """Acts on the one element that a selector means.
+    """Acts on the one element that a selector means; app: in the application of that name only.
 
     Where there is none, or more than one, OperationRejectedError is raised with the code `absent` or `ambiguous`, and
     nothing was sent. Other errors are those of `Accessibility`.
     """
 
-    def __init__(self, accessibility: Accessibility, machine: str) -> None:
+    def __init__(self, accessibility: Accessibility, machine: str, *, app: str | None = None) -> None:
         self._accessibility = accessibility
         self._machine = machine
+        self._app = app
+
+    async def find(self, selector: Selector, *, limit: int = 20) -> Found:
+        """All of them, as far as the limit goes."""
+        if self._app is None:
+            return await self._accessibility.find(selector, limit=limit)
+        found = await self._accessibility.find(selector, limit=MOST)
+        own = tuple(one for one in found.elements if one.path[:1] == (self._app,))
+        complete = found.complete and len(own) <= limit
+        return replace(found, elements=own[:limit], complete=complete)
 
     async def one(self, selector: Selector, *, patience: float = DRAWN) -> Element:
         """The element, waited for a moment where there is none."""
-        found = await self._accessibility.find(selector)
+        found = await self.find(selector)
         if not found.elements and patience > 0:
             try:
                 async with asyncio.timeout(2 * patience):
                     await self._accessibility.wait(selector, timeout=patience)
             except (OperationTimeoutError, TimeoutError):
                 pass
-            found = await self._accessibility.find(selector)
+            found = await self.find(selector)
         if len(found.elements) == 1:
             return found.elements[0]
         if found.elements:
             raise self._rejected(ambiguous(selector, found.elements, found.complete), "ambiguous")
         unsure = "" if found.complete else f"; not all was searched ({found.capped or 'a bound was met'})"
-        raise self._rejected(f"there is no {selector} on its desktop{unsure}", "absent")
+        where = f"in {self._app}" if self._app is not None else "on its desktop"
+        raise self._rejected(f"there is no {selector} {where}{unsure}", "absent")
 
     async def press(self, selector: Selector) -> Element:
         """Press it; the element as it was before."""

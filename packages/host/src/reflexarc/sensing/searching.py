@@ -91,8 +91,10 @@ class TreeSearch:
                 phases = self.tree is None or began - self.tree.at >= PHASE_GAP
                 before = self.tree
                 await self.look(PATIENCE, phases=phases)
-                if self.wanted or self.tree is not before:
+                if self.wanted or _said(self.tree) != _said(before):
                     self._tell()
+                if listening.done():
+                    listening.result()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(RETRY):
                         await self._stale.wait()
@@ -182,6 +184,11 @@ class TreeSearch:
             if self._known.get(key, said) != said:
                 self.changed_at = one.at
             self._known[key] = said
+
+
+def _said(tree: TreeReading | None) -> object:
+    """What of a reading is compared with an earlier one."""
+    return None if tree is None else (tree.apps, tree.found)
 
 
 def spelt(value: str | float | bool | None) -> str:

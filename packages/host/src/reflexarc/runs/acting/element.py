@@ -8,7 +8,7 @@ from reflexarc.errors import OperationRejectedError, PlaybookError
 from reflexarc.machine.accessibility import Element, Ref, Selector
 from reflexarc.machine.elements import Elements
 from reflexarc.playbook.template import look_up, sole_name
-from reflexarc.runs.acting.act import Act, Performed
+from reflexarc.runs.acting.act import Act, Performed, has_controls
 from reflexarc.runs.acting.reaching import reached
 
 
@@ -31,6 +31,8 @@ async def set_value(act: Act) -> Performed:
     """Set an element's value."""
     given = act.args.get("value")
     value = act.text("value") if isinstance(given, str) else given
+    if isinstance(given, str) and act.holds_results(given) and has_controls(str(value)):
+        raise PlaybookError("a value from the machine holds control characters; it is not set")
     assert isinstance(value, str | float | int)
     by_ref = act.machine.accessibility.set_value
     return await _on(act, lambda ref: by_ref(ref, value), lambda it, one: it.set_value(one, value))
