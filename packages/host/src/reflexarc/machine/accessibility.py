@@ -161,5 +161,8 @@ class Accessibility(Protocol):
     async def focus(self, ref: Ref) -> None: ...
 
     def changes(self) -> AsyncIterator[None]:
-        """Yield whenever the tree may have changed, also when the agent came or went; several at once are one."""
+        """Yield whenever the tree may have changed, also when the agent came or went; several at once are one.
+
+        The first is told at once when changes are told from then on: what was read before may be old.
+        """
         ...

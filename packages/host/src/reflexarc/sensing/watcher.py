@@ -109,7 +109,7 @@ class Watcher:
                 operation="observe.frames",
             )
         off = power is not None and await self._ask_power(power) is PowerState.OFF
-        if self._search and not off:
+        if self._search and (doubting or not off):
             seen = self.latest
             untold = seen is None or seen.phase == UNKNOWN or seen.origin == "accessibility"
             await self._search.fresh(doubting=doubting, phases=untold)
@@ -219,8 +219,8 @@ class Watcher:
                 # What the machine showed and said before it was off is no evidence of this boot.
                 self._frame = None
                 self._serial = ""
-                if self._search:
-                    self._search.forget()
+            if self._search and (self._power is PowerState.OFF) is not (state is PowerState.OFF):
+                self._search.forget()
             self._power = state
             return state
 

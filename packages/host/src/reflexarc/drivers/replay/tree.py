@@ -112,7 +112,7 @@ class ReplayAccessibility:
             self._replace(ref, replace(element, focused=True))
 
     async def changes(self) -> AsyncGenerator[None, None]:
-        seen = self._player.tree_version
+        seen = -1
         while True:
             self._player.catch_up()
             if self._player.tree_version != seen:
