@@ -414,7 +414,7 @@ def spell(condition: Condition | None) -> str:
 def _spell_leaf(condition: Condition) -> str:
     match condition:
         case ElementIs(selector):
-            return f"the element {selector}"
+            return f"the {selector}"
         case Settled(seconds):
             return f"a screen still for {seconds:g} s"
         case ValueIs(value, equals, _, among) if equals is not None or among is not None:
