@@ -170,6 +170,14 @@ class TestLadder:
         seen = Ladder(RECOGNISERS).read(readings)
         assert (seen.changed_at, seen.elements, seen.at, seen.oldest) == (7.0, (sighting,), 5.0, 5.0)
 
+    @pytest.mark.parametrize(("frame", "changed_at"), [(None, 6.5), (graphic(), 5.0)])
+    def test_where_there_is_no_picture_any_change_of_the_tree_is_one(
+        self, frame: Frame | None, changed_at: float
+    ) -> None:
+        ladder = Ladder(RECOGNISERS)
+        ladder.read(Readings(at=6.0, frame=frame))
+        assert ladder.read(Readings(at=8.0, frame=frame, tree_moved_at=6.5)).changed_at == changed_at
+
 
 def run(scenario: Coroutine[None, None, None]) -> None:
     asyncio.run(asyncio.wait_for(scenario, 30))

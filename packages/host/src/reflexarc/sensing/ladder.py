@@ -32,7 +32,8 @@ class Readings:
 
     at: seconds of `time.monotonic()`. serial: the newest text of the serial console, as it came.
     serial_end: how many characters ever came. serial_at: when the last of them did. tree: of the guest's desktop.
-    elements: what was looked for in it; elements_changed_at: when that was last found to be other than before.
+    elements: what was looked for in it; elements_changed_at: when that was last found to be other than before;
+    tree_moved_at: when it last told of any change, which counts where there is no picture.
     """
 
     at: float
@@ -44,6 +45,7 @@ class Readings:
     tree: TreeReading | None = None
     elements: tuple[Sighting, ...] = ()
     elements_changed_at: float = float("-inf")
+    tree_moved_at: float = float("-inf")
 
 
 class Ladder:
@@ -76,7 +78,8 @@ class Ladder:
     def read(self, readings: Readings) -> Observation:
         """Conclude what the machine shows; always answers, with the phase `unknown` where no rung does."""
         seen = self._read(readings)
-        changed_at = max(seen.changed_at, readings.elements_changed_at)
+        moved_at = readings.tree_moved_at if readings.frame is None else float("-inf")
+        changed_at = max(seen.changed_at, readings.elements_changed_at, moved_at)
         if readings.elements or changed_at != seen.changed_at:
             seen = replace(seen, elements=readings.elements, changed_at=changed_at)
         answer = read_tree(self.recognisers, readings.tree) if seen.phase == UNKNOWN else None

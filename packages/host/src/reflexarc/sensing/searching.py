@@ -30,7 +30,7 @@ class TreeSearch:
     wanted: selectors by the keys under which observations tell of them. sightings: what came of them; nothing of
     those of which nobody could tell. tree: what recognisers ask of it, None while nobody answers. changed_at: when
     something was last found to be other than before. answers: whether the guest's agent did, None before it was asked.
-    tell: called when there is news.
+    moved_at: when the tree last told of any change. tell: called when there is news.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class TreeSearch:
         self.sightings: Mapping[str, Sighting] = {}
         self.tree: TreeReading | None = None
         self.changed_at = float("-inf")
+        self.moved_at = float("-inf")
         self.answers: bool | None = None
         self._accessibility = accessibility
         self._recognisers = recognisers
@@ -140,6 +141,7 @@ class TreeSearch:
         while True:
             with suppress(ReflexarcError):
                 async for _ in self._accessibility.changes():
+                    self.moved_at = time.monotonic()
                     self._stale.set()
             await asyncio.sleep(RETRY)
 

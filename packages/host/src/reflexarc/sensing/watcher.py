@@ -244,6 +244,7 @@ class Watcher:
             tree=self._search.tree if self._search else None,
             elements=tuple(self._search.sightings.values()) if self._search else (),
             elements_changed_at=self._search.changed_at if self._search else float("-inf"),
+            tree_moved_at=self._search.moved_at if self._search else float("-inf"),
         )
 
     def _look_again(self) -> None:
