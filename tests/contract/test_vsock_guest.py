@@ -196,6 +196,17 @@ def test_a_state_is_saved_and_gone_back_to_and_connections_end(guest: Guest) -> 
     assert reached(guest.path)
 
 
+def test_a_guest_that_was_frozen_is_reached_again(guest: Guest) -> None:
+    async def freeze_and_thaw(machine: Machine) -> bool:
+        first = await asyncio.to_thread(connect, guest.path)
+        await machine.freeze.freeze()
+        await asyncio.to_thread(end_is_read, first)
+        await machine.freeze.thaw()
+        return await asyncio.to_thread(reached, guest.path)
+
+    assert guest.drive(freeze_and_thaw)
+
+
 def end_is_read(program: socket.socket) -> None:
     with program:
         assert program.recv(1) == b""
@@ -272,12 +283,23 @@ def test_a_firmware_keeps_the_device_and_that_is_said(state_dir: Path, cdrom: Pa
     guest.drive(save)
 
 
-def test_qemu_gone_the_process_goes(state_dir: Path, cdrom: Path) -> None:
-    guest = Guest(QemuConfig(cdroms=(cdrom,), memory_mib=128, accel="tcg", vsock=True), state_dir, Path())
+def test_a_folder_with_a_long_name_has_its_socket_elsewhere_and_the_process_goes_with_qemu(
+    tmp_path: Path, cdrom: Path
+) -> None:
+    folder = tmp_path / ("long" * 30)
+    guest = Guest(QemuConfig(cdroms=(cdrom,), memory_mib=128, accel="tcg", vsock=True), folder, Path())
 
     async def nothing(machine: Machine) -> None:
         assert machine is not None
 
     guest.drive(nothing)
-    os.kill(guest.vm.pid, signal.SIGKILL)
-    until(lambda: process.running(state_dir) is None)
+    vm = guest.vm
+    try:
+        assert isinstance(vm.vsock, Path)
+        assert (vm.vsock.parent.stat().st_mode & 0o777, folder in vm.vsock.parents) == (0o700, False)
+        with pytest.raises(RefusedError):
+            connect(vm.vsock)
+        os.kill(vm.pid, signal.SIGKILL)
+        until(lambda: process.running(folder) is None)
+    finally:
+        vm.stop()
