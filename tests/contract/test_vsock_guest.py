@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from tests.contract.rigs import Machine, said
+from tests.contract.rigs import Machine
 from tests.guests import build_python
 from tests.talking import MODULES, TALKER, RefusedError, ask, connect, everything, pattern, reached
 
@@ -30,6 +30,7 @@ from reflexarc.errors import OperationRejectedError
 T = TypeVar("T")
 pytestmark = [pytest.mark.guest, pytest.mark.timeout(240)]
 SIZE = 3_000_000
+BOOT_PATIENCE = 180.0
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def started(config: QemuConfig, folder: Path) -> Guest:
     async def start(machine: Machine) -> None:
         await machine.power.on()
-        await said(machine.console, "READY")
 
     guest = Guest(config, folder, folder / process.SOCKET)
     guest.drive(start)
     assert guest.vm.vsock == guest.path
-    assert reached(guest.path)
+    assert reached(guest.path, BOOT_PATIENCE)
     return guest
 
 
@@ -240,6 +240,7 @@ def test_a_process_that_was_killed_comes_back_when_somebody_opens_the_machine(gu
 
 
 @pytest.mark.full
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("machine_type", ["pc", "q35"])
 def test_a_guest_that_restarts_is_reached_again(machine_type: str, program: Path, tmp_path: Path) -> None:
     config = QemuConfig(
@@ -251,7 +252,7 @@ def test_a_guest_that_restarts_is_reached_again(machine_type: str, program: Path
             with connect(guest.path) as open_:
                 restart()
                 assert open_.recv(1) == b""
-            assert reached(guest.path, 120)
+            assert reached(guest.path, BOOT_PATIENCE)
         pid = process.running(tmp_path)
         test_a_state_is_saved_and_gone_back_to_and_connections_end(guest)
         guest.drive(off_and_restored)
