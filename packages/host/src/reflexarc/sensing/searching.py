@@ -16,8 +16,9 @@ from reflexarc.sensing.tree import MAX_NAME, TreeReading
 RETRY = 2.0
 """Seconds after which the tree is looked at again where nothing tells of a change, or nobody answered."""
 
-# Seconds that a look may take while others wait for it, and while nobody does.
-LOOK, PATIENCE = 1.0, 5.0
+# Seconds that a look may take while others wait for it, and while nobody does. An application that hangs costs an agent
+# about one; what is found in the first is still fresh enough for a precondition.
+LOOK, PATIENCE = 1.5, 5.0
 # Seconds between two looks at a tree that changes all the time: for elements, and for phases.
 GAP, PHASE_GAP = 0.05, 1.0
 MOST = 50
@@ -75,7 +76,7 @@ class TreeSearch:
         return ref in self._refs
 
     async def fresh(self, *, doubting: bool, phases: bool) -> None:
-        """Look once, for a second at most; where the agent is known not to answer, only in doubt.
+        """Look once, for a moment at most; where the agent is known not to answer, only in doubt.
 
         phases: what recognisers ask is asked, too.
         """
