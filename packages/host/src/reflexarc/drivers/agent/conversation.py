@@ -49,6 +49,11 @@ class Conversation:
         """Whether nothing has ended it yet."""
         return not self._over.is_set()
 
+    @property
+    def shared(self) -> bool:
+        """Whether others are on the same stream."""
+        return self._stream.shared
+
     async def ask(self, request: Request, reply: type[R], *, operation: str, timeout: float = TIMEOUT) -> R:
         """Ask and return the reply, which is a `reply`.
 
