@@ -15,8 +15,9 @@ TCP_PORT = 2036
 MODULES = ("virtio_pci", "virtio_net", "virtio_console", "vmw_vsock_virtio_transport")
 PATIENCE = 60.0
 
-# echo: what comes, until the end. count: how many bytes came until the end. send N: so many bytes, and close at once.
-# half N: so many bytes and the end, and on the console how many bytes came then. stall: read nothing, and stay.
+# echo: what comes, until the end. count [N]: how many bytes came until the end, or N came. send N: so many bytes, and
+# close at once. half N: so many bytes and the end, and on the console how many bytes came then. stall: read nothing.
+# On the virtio-serial port the commands are echo N, count N and send N: it has no end.
 # peer: the number of the other side. call P: connect to the host's port P, say "guest", end, and tell what came.
 TALKER = """
 import os, socket, threading, time
@@ -24,9 +25,8 @@ import os, socket, threading, time
 def pattern(size):
     return (bytes(range(251)) * (size // 251 + 1))[:size]
 
-def take(s):
-    count = 0
-    while data := s.recv(65536):
+def take(s, count=0, most=1 << 62):
+    while count < most and (data := s.recv(65536)):
         count += len(data)
     return count
 
@@ -48,13 +48,13 @@ def serve(s, peer):
         if words[0] == "echo":
             echo(s, rest, peer)
         elif words[0] == "count":
-            s.sendall(b"%d\\n" % (len(rest) + take(s)))
+            s.sendall(b"%d\\n" % take(s, len(rest), *map(int, words[1:])))
         elif words[0] == "send":
             s.sendall(pattern(int(words[1])))
         elif words[0] == "half":
             s.sendall(pattern(int(words[1])))
             s.shutdown(socket.SHUT_WR)
-            print("counted", len(rest) + take(s), flush=True)
+            print("counted", take(s, len(rest)), flush=True)
         elif words[0] == "stall":
             s.sendall(b"stalled\\n")
             time.sleep(10000)
@@ -85,16 +85,43 @@ def listen(family, address):
             threading.Thread(target=serve, args=(s, peer), daemon=True).start()
 
 def port():
-    try:
-        f = os.open("/dev/vport0p1", os.O_RDWR)
-    except OSError:
+    names = [name for name in os.listdir("/dev") if name.startswith("vport")]
+    if not names:
         return
-    while True:
-        data = os.read(f, 65536)
-        if not data:
-            time.sleep(0.05)
+    f = os.open("/dev/" + names[0], os.O_RDWR)
+    kept = b""
+
+    def read():
+        nonlocal kept
+        while not kept:
+            kept = os.read(f, 65536)
+            if not kept:
+                time.sleep(0.05)
+        data, kept = kept, b""
+        return data
+
+    def write(data):
+        data = memoryview(data)
         while data:
             data = data[os.write(f, data):]
+
+    while True:
+        line = b""
+        while b"\\n" not in line:
+            line += read()
+        line, _, kept = line.partition(b"\\n")
+        word, size = line.split()
+        left = int(size)
+        if word == b"send":
+            write(pattern(left))
+            continue
+        while left:
+            data = read()
+            left -= len(data)
+            if word == b"echo":
+                write(data)
+        if word == b"count":
+            write(size + b"\\n")
 
 for work in (lambda: listen(socket.AF_INET, ("", 2036)), port):
     threading.Thread(target=work, daemon=True).start()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
 
+from reflexarc.drivers.qemu.vsock.host import Stream
 from reflexarc.drivers.qemu.vsock.memory import GuestError
 from reflexarc.drivers.qemu.vsock.packet import (
     BOTH,
@@ -31,36 +31,6 @@ WINDOW = 256 << 10
 # How much may be on its way to the guest, whatever it says it can take.
 MAX_WINDOW = 1 << 30
 _WRAP = 0xFFFFFFFF
-
-
-class Stream(Protocol):
-    """The host program's end of a connection. All that it does raises OSError where the program is gone."""
-
-    def read_into(self, views: Sequence[memoryview]) -> int | None:
-        """Read and return how many bytes: 0 at the end, None where there is nothing at present."""
-        ...
-
-    def write(self, views: Sequence[memoryview | bytes]) -> int:
-        """Write what can be written without waiting, and return how many bytes that was."""
-        ...
-
-    def watch(self, *, reading: bool, writing: bool) -> None:
-        """Say whether it is to be told when the program has written, and when it has read."""
-        ...
-
-    def gone(self) -> bool:
-        """Tell whether the program has closed both directions."""
-        ...
-
-    def end_writing(self) -> None:
-        """Let the program read the end of the stream."""
-        ...
-
-    def end_reading(self) -> None:
-        """Let the program's next write fail."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class Connection:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
-from reflexarc.drivers.qemu.vsock.connection import Connection, Stream
+from reflexarc.drivers.qemu.vsock.connection import Connection
+from reflexarc.drivers.qemu.vsock.host import Host, Stream
 from reflexarc.drivers.qemu.vsock.memory import GuestError
 from reflexarc.drivers.qemu.vsock.packet import (
     BOTH,
@@ -29,6 +29,7 @@ from reflexarc.drivers.qemu.vsock.packet import (
     STREAM,
     Header,
     read_header,
+    reset,
     write_header,
 )
 from reflexarc.drivers.qemu.vsock.ring import Ring, skipped
@@ -42,14 +43,6 @@ LINGER = 30.0
 ANSWER_PATIENCE = 2.0
 # Host ports begin where no guest program listens by custom.
 FIRST_PORT = 1 << 30
-
-
-class Host(Protocol):
-    """Where the guest's connections go."""
-
-    def connect(self, port: int) -> Stream | None:
-        """Connect to what listens for the guest at a port of the host, None where nothing does."""
-        ...
 
 
 class Device:
@@ -81,9 +74,7 @@ class Device:
     def start(self, *, receiving: Ring | None, sending: Ring | None) -> None:
         """Use these rings from now on; without any, all connections end."""
         if receiving is not None and self._receiving is None:
-            self._refusals.extend(
-                Header(HOST_CID, GUEST_CID, *key, 0, STREAM, RESET, 0, 0, 0).packed() for key in self._lost
-            )
+            self._refusals.extend(reset(*key) for key in self._lost)
             self._lost.clear()
         self._receiving, self._sending = receiving, sending
         if receiving is None and sending is None:
@@ -285,7 +276,7 @@ class Device:
     def _shut(self, connection: Connection, directions: int) -> None:
         connection.shut(directions)
         if connection.guest_shut == BOTH:
-            self._refuse(connection)
+            self._refusals.append(reset(*connection.key))
             self._finish(connection)
 
     # To the guest.
@@ -366,14 +357,10 @@ class Device:
 
     # The end of a connection.
 
-    def _refuse(self, connection: Connection) -> None:
-        header = Header(HOST_CID, GUEST_CID, *connection.key, 0, STREAM, RESET, 0, 0, 0)
-        self._refusals.append(header.packed())
-
     def _reset(self, connection: Connection) -> None:
         """End a connection at once, and tell the guest."""
         if self._lives(connection) and connection.is_known:
-            self._refuse(connection)
+            self._refusals.append(reset(*connection.key))
         connection.lose_host()
         self._finish(connection)
 

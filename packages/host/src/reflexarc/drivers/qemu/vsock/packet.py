@@ -43,10 +43,14 @@ class Header(NamedTuple):
 
     def refusal(self) -> bytes:
         """The packet that tells the sender there is no such connection."""
-        refusal = Header(
+        return Header(
             self.target_cid, self.source_cid, self.target_port, self.source_port, 0, self.kind, RESET, 0, 0, 0
-        )
-        return refusal.packed()
+        ).packed()
+
+
+def reset(host_port: int, guest_port: int) -> bytes:
+    """The packet that tells the guest a connection has ended."""
+    return Header(HOST_CID, GUEST_CID, host_port, guest_port, 0, STREAM, RESET, 0, 0, 0).packed()
 
 
 def read_header(pieces: Sequence[memoryview]) -> Header:

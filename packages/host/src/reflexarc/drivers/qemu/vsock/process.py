@@ -38,6 +38,7 @@ def start(folder: Path, sockets: Path) -> int:
         lock = os.open(folder / PID_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         stack.callback(os.close, lock)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _reap(os.pread(lock, 32, 0))
         os.ftruncate(lock, 0)
         listeners = [stack.enter_context(_listening(sockets / name)) for name in (FRONT_END_SOCKET, SOCKET)]
         pid = _spawn(
@@ -69,6 +70,13 @@ def stop(folder: Path) -> None:
             time.sleep(0.01)
     with suppress(ChildProcessError):
         os.waitpid(pid, 0)
+
+
+def _reap(kept: bytes) -> None:
+    """Leave no zombie behind of an earlier process that this one started; `kept` is what its pid file says."""
+    if kept.isdigit():
+        with suppress(ChildProcessError, OverflowError):
+            os.waitpid(int(kept), os.WNOHANG)
 
 
 def _listening(path: Path) -> socket.socket:

@@ -21,18 +21,15 @@ _LONGEST_GREETING = len(b"CONNECT 4294967295\r\n")
 
 
 class HostStream:
-    """A host program's socket; implements `Stream`."""
+    """A host program's socket, which tells the device what happens; implements `Stream`."""
 
-    def __init__(self, connection: socket.socket, loop: Loop) -> None:
+    def __init__(self, connection: socket.socket, loop: Loop, device: Device) -> None:
         connection.setblocking(False)
         self._socket = connection
         self._loop = loop
+        self._device = device
         self._watched: int | None = None
         self._has_hung_up = False
-
-    def attach(self, device: Device) -> None:
-        """Tell the device from now on what happens."""
-        self._device = device
 
     def read_into(self, views: Sequence[memoryview]) -> int | None:
         try:
@@ -171,15 +168,10 @@ class Service:
         except OSError:
             connection.close()
             return None
-        return self._stream(connection)
+        return HostStream(connection, self._loop, self._device)
 
     def _ticks(self) -> bool:
         return self._front_end is None or bool(self._greetings) or self._device.waits
-
-    def _stream(self, connection: socket.socket) -> HostStream:
-        stream = HostStream(connection, self._loop)
-        stream.attach(self._device)
-        return stream
 
     def _admit(self, _: int) -> None:
         """QEMU connects: one at a time, the next one waits."""
@@ -217,7 +209,7 @@ class Service:
             self._dismiss(greeting).close()
             return
         if port is not None:
-            stream = self._stream(self._dismiss(greeting))
+            stream = HostStream(self._dismiss(greeting), self._loop, self._device)
             if not self._device.open(stream, port):
                 stream.close()
 
