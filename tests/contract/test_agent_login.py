@@ -16,7 +16,8 @@ import pytest
 from guests.desktop.session import DesktopSession
 
 from reflexarc_agent.backends.linux.dbus.bus import Bus
-from reflexarc_agent.backends.linux.dbus.errors import BusConnectError
+from reflexarc_agent.backends.linux.dbus.errors import BusConnectError, CallError
+from reflexarc_agent.backends.linux.dbus.message import ERROR, ERROR_NAME, REPLY_SERIAL, encode_message
 from reflexarc_agent.backends.linux.dbus.owner import foreign_owner
 from reflexarc_agent.backends.linux.login import SessionEnvironment
 from reflexarc_agent.backends.linux.serving import backends
@@ -82,3 +83,27 @@ def test_a_bus_that_does_not_answer_says_so(tmp_path: Path) -> None:
         with pytest.raises(BusConnectError, match="can't be reached"):
             asyncio.run(Bus.connect(f"unix:path={tmp_path}/bus"))
     assert os.geteuid() == os.stat(tmp_path).st_uid
+
+
+def test_a_bus_that_turns_us_away_is_left(tmp_path: Path) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n")
+        writer.write(b"OK 0123456789abcdef0123456789abcdef\r\n")
+        await reader.readuntil(b"BEGIN\r\n")
+        await reader.readuntil(b"Hello")
+        fields = {REPLY_SERIAL: 1, ERROR_NAME: "org.freedesktop.DBus.Error.LimitsExceeded"}
+        writer.write(encode_message(ERROR, 1, fields))
+        while await reader.read(1 << 16):
+            pass
+        writer.close()
+        left.set()
+
+    async def turned_away() -> None:
+        address = str(tmp_path / "bus")
+        async with await asyncio.start_unix_server(serve, address):
+            with pytest.raises(CallError, match="LimitsExceeded"):
+                await Bus.connect(f"unix:path={address}")
+            await left.wait()
+
+    left = asyncio.Event()
+    asyncio.run(turned_away())

@@ -47,7 +47,9 @@ class Ssh:
         ours, theirs = socket.socketpair()
         program = shlex.join([sys.executable, "-I", str(self.archive), "--stdio", "--headless"])
         with theirs:
-            process = subprocess.Popen(["ssh", *self.options, program], stdin=theirs, stdout=theirs)
+            process = subprocess.Popen(
+                ["ssh", *self.options, program], stdin=theirs.fileno(), stdout=theirs.fileno()
+            )
         try:
             with closing(Host(ours)) as host:
                 yield host

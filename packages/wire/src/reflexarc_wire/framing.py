@@ -91,7 +91,7 @@ def read_line(line: bytes, limits: Limits) -> Dict[str, object]:
 def write_line(values: Mapping[str, object]) -> bytes:
     """Write an object as one line; characters that UTF-8 can't carry become question marks."""
     try:
-        text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _ENCODER.encode(values)
     except ValueError as error:
         raise WireError(f"a message that JSON can't carry ({_short(error)})") from error
     return text.encode("utf-8", "replace") + b"\n"
@@ -133,4 +133,5 @@ def _short(error: BaseException) -> str:
     return str(error)[:120] or type(error).__name__
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_real, parse_constant=_constant)

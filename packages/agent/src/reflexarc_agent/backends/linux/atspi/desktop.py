@@ -40,7 +40,11 @@ class Desktop:
         try:
             address = environ.get("AT_SPI_BUS_ADDRESS") or await woken_address(environ)
             desktop = cls(await Bus.connect(address), origin=origin)
-            await desktop._listen()
+            try:
+                await desktop._listen()
+            except BaseException:
+                desktop.close()
+                raise
         except DBusError as error:
             raise UnavailableError(f"no accessibility bus: {error}; is at-spi2-core installed?") from error
         return desktop

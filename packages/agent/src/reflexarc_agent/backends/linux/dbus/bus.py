@@ -80,10 +80,11 @@ class Bus(asyncio.Protocol):
         path = socket_path(address)
         try:
             _, bus = await asyncio.wait_for(cls._connect(path), CONNECT_TIMEOUT)
-            await asyncio.wait_for(asyncio.shield(bus._ready), CONNECT_TIMEOUT)
-            if not peer:
-                hello = Call(DAEMON, "/org/freedesktop/DBus", DAEMON, "Hello")
-                bus.name = str((await bus.call(hello, CONNECT_TIMEOUT))[0])
+            try:
+                await bus._greet(peer)
+            except BaseException:
+                bus.close()
+                raise
         except (OSError, asyncio.TimeoutError, NoReplyError) as error:
             reason = str(error) or "no answer"
             raise BusConnectError(f"the bus at {address[:200]} can't be reached: {reason}") from error
@@ -97,6 +98,12 @@ class Bus(asyncio.Protocol):
             return await loop.create_unix_connection(cls, path)
         connected = await loop.run_in_executor(None, connect_as, owner, path)
         return await loop.create_unix_connection(lambda: cls(owner), sock=connected)
+
+    async def _greet(self, peer: bool) -> None:
+        await asyncio.wait_for(asyncio.shield(self._ready), CONNECT_TIMEOUT)
+        if not peer:
+            hello = Call(DAEMON, "/org/freedesktop/DBus", DAEMON, "Hello")
+            self.name = str((await self.call(hello, CONNECT_TIMEOUT))[0])
 
     @property
     def busy(self) -> bool:
