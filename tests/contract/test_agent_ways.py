@@ -284,18 +284,17 @@ def test_closing_the_output_kills_the_group(agent: Agent, tmp_path: Path) -> Non
 def test_a_reader_that_is_slow_holds_the_command_up(agent: Agent, tmp_path: Path) -> None:
     """What is on its way is bounded by the window, whatever the sockets between would hold."""
     written = tmp_path / "written"
-    loop = f"n=0; while [ $n -lt 64 ]; do head -c 131072 /dev/zero; n=$((n+1)); echo $n >{written}; done"
+    written.touch()
+    loop = f"n=0; while [ $n -lt 64 ]; do head -c 131072 /dev/zero; n=$((n+1)); echo >>{written}; done"
 
     async def run() -> tuple[int, int]:
         async with lent(tmp_path, transport="unix", path=agent.path) as found:
             assert found.shell is not None
             async with aclosing(found.shell.run(Command(line=loop))) as pieces:
                 await anext(pieces)
-                before = -1
-                while not written.exists() or before != int(written.read_text() or 0):
-                    before = int(written.read_text() or 0) if written.exists() else -1
+                held = -1
+                while held != (held := written.stat().st_size):
                     await ran(found.shell, Command(line="true"))
-                held = int(written.read_text())
                 rest = [piece async for piece in pieces]
                 assert rest[-1] == Exited(0)
                 return held, sum(len(piece.data) for piece in rest if isinstance(piece, Output))

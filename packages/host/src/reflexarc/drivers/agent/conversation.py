@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import deque
 from contextlib import suppress
 from typing import TypeVar
 
@@ -25,6 +26,7 @@ LARGE = 1 << 20
 """Bytes of a message from which on it is read beside the event loop: 32 MiB of JSON take a second and more."""
 
 QUEUED = 8
+_ENDED = object()
 
 
 class Conversation:
@@ -39,15 +41,24 @@ class Conversation:
         self._end = HostEnd()
         self._ids = itertools.count(1)
         self._asked: dict[int, asyncio.Future[object]] = {}
-        self._told: asyncio.Queue[FromGuest | Event] = asyncio.Queue(QUEUED)
+        self._told: deque[FromGuest | Event] = deque()
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
         self._fault: WireError | str | None = None
-        self._over = asyncio.Event()
+        self._over = False
+        # A message that is read in a thread leaves the other end of the wire to nobody else.
+        self._parsing = asyncio.Lock()
         self._reading = asyncio.create_task(self._read())
 
     @property
     def alive(self) -> bool:
         """Whether nothing has ended it yet."""
-        return not self._over.is_set()
+        return not self._over
+
+    @property
+    def shared(self) -> bool:
+        """Whether others are on the same stream."""
+        return self._stream.shared
 
     async def ask(self, request: Request, reply: type[R], *, operation: str, timeout: float = TIMEOUT) -> R:
         """Ask and return the reply, which is a `reply`.
@@ -55,13 +66,13 @@ class Conversation:
         Raises OperationRejectedError where the agent refuses, OperationTimeoutError where it doesn't answer in time
         (the conversation is over then) or says that something in the guest didn't.
         """
-        line = self._written(request, operation)
+        line = await self._written(request, operation)
         future = asyncio.get_running_loop().create_future()
         self._asked[id(request)] = future
         try:
             async with asyncio.timeout(timeout):
                 await self._send(line, operation)
-                await asyncio.wait((future, self._reading), return_when=asyncio.FIRST_COMPLETED)
+                answer = await future
         except TimeoutError as error:
             await self.close()
             raise OperationTimeoutError(
@@ -71,9 +82,8 @@ class Conversation:
             ) from error
         finally:
             self._asked.pop(id(request), None)
-        if not future.done():
+        if answer is _ENDED:
             raise self._failure(operation)
-        answer = future.result()
         if isinstance(answer, Failure):
             raise refused(answer, request, machine=self._machine, operation=operation)
         assert isinstance(answer, reply), answer
@@ -81,7 +91,7 @@ class Conversation:
 
     async def start(self, request: Exec, *, operation: str) -> None:
         """Start a command, which has this conversation to itself from now on."""
-        await self._send(self._written(request, operation), operation)
+        await self._send(await self._written(request, operation), operation)
 
     async def send(self, frame: FromHost, *, operation: str) -> None:
         """Send a frame to the command; nothing where it has ended already."""
@@ -90,26 +100,22 @@ class Conversation:
 
     async def next(self, *, operation: str) -> FromGuest | Event:
         """Wait for the command's next frame, or the next event."""
-        if self._told.empty():
-            getting = asyncio.ensure_future(self._told.get())
-            try:
-                await asyncio.wait((getting, self._reading), return_when=asyncio.FIRST_COMPLETED)
-                if getting.done():
-                    return getting.result()
-            finally:
-                getting.cancel()
-        if self._told.empty():
-            raise self._failure(operation)
-        return self._told.get_nowait()
+        while not self._told:
+            if not self.alive:
+                raise self._failure(operation)
+            self._news.clear()
+            await self._news.wait()
+        self._room.set()
+        return self._told.popleft()
 
     async def close(self) -> None:
         """End it; closing twice is fine."""
-        self._over.set()
+        self._over = True
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
         await self._stream.close()
 
-    def _written(self, request: Request, operation: str) -> bytes:
+    async def _written(self, request: Request, operation: str) -> bytes:
         """The bytes of a request that is about to be sent."""
         if not self.alive:
             raise ConnectError(
@@ -118,7 +124,8 @@ class Conversation:
                 operation=operation,
             )
         try:
-            return self._end.ask(request, None if self._stream.shared else next(self._ids))
+            async with self._parsing:
+                return self._end.ask(request, None if self._stream.shared else next(self._ids))
         except WireError as error:
             raise OperationRejectedError(
                 f"its agent can't be asked that: {error}",
@@ -146,18 +153,29 @@ class Conversation:
         except (WireError, OSError, UnreachableError) as error:
             self._fault = error if isinstance(error, WireError) else said(str(error))
         finally:
-            self._over.set()
+            self._over = True
+            self._news.set()
+            for future in self._asked.values():
+                if not future.done():
+                    future.set_result(_ENDED)
 
     async def _parsed(self, held: int) -> Answer | FromGuest | Event | None:
-        return await asyncio.to_thread(self._end.next) if held > LARGE else self._end.next()
+        if held <= LARGE:
+            return self._end.next()
+        async with self._parsing:
+            return await asyncio.to_thread(self._end.next)
 
     async def _take(self, found: Answer | FromGuest | Event) -> None:
         if isinstance(found, Answer):
             future = self._asked.get(id(found.request))
             if future is not None and not future.done():
                 future.set_result(found.reply)
-        else:
-            await self._told.put(found)
+            return
+        while len(self._told) >= QUEUED:
+            self._room.clear()
+            await self._room.wait()
+        self._told.append(found)
+        self._news.set()
 
     def _failure(self, operation: str) -> MachineError:
         if isinstance(self._fault, WireError):

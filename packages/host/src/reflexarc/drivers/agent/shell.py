@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 from reflexarc.drivers.agent.client import Agent
 from reflexarc.drivers.agent.conversation import TIMEOUT, Conversation
@@ -35,6 +36,8 @@ class AgentShell:
         async with self._agent.conversation(request, OPERATION) as (conversation, known):
             if known.version < 3:
                 request = Exec(command=_composed(command))
+            elif conversation.shared:
+                request = replace(request, raw=None)
             await self._begin(conversation, request)
             end = None
             if command.timeout is not None:
