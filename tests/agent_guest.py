@@ -58,7 +58,7 @@ def build(folder: Path) -> tuple[Path, Path]:
     ports = " ".join(f"--virtio-serial {port}" for port in PORTS)
     init = INIT.format(modules=" ".join(MODULES), ports=ports)
     root, image = folder / "root", folder / "initrd"
-    _python(root)
+    put_python(root)
     subprocess.run(
         [sys.executable, "-m", "reflexarc_agent.archive", str(root / "reflexarc-agent.pyz")],
         env=environment(), check=True, stdout=subprocess.DEVNULL,
@@ -112,7 +112,7 @@ def _await(console: Path, words: str, process: subprocess.Popen[bytes]) -> None:
             following.kill()
 
 
-def _python(root: Path) -> None:
+def put_python(root: Path) -> None:
     """Copy /usr/bin/python3, its standard library, and the libraries both need."""
     program = Path("/usr/bin/python3").resolve()
     library = Path("/usr/lib", program.name)

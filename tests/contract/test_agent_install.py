@@ -165,7 +165,7 @@ def test_by_the_console_it_arrives_whole(
     assert (done.copied, done.started_by) == (True, "reflexarc")
     assert Path(done.path).read_bytes() == agent_file
     assert answers(socket)
-    assert any("copying by the console, 5" in line for line in told)
+    assert any("copying by the console, 2" in line for line in told)
 
 
 def test_a_guest_without_python_is_told(

@@ -15,7 +15,7 @@ from typing import Protocol
 from reflexarc.errors import ConnectionLostError, OperationRejectedError
 from reflexarc.machine.capabilities import Command, Exited
 from reflexarc.machine.machine import Machine
-from reflexarc.runs.acting.serial import run_line
+from reflexarc.runs.acting.serial import feed_lines, run_line
 from reflexarc.sensing.watcher import Watcher
 
 OLDEST_PYTHON = (3, 9)
@@ -23,8 +23,9 @@ NAME = "reflexarc-agent.pyz"
 TIMEOUT = 60.0
 MAX_OUTPUT = 64 << 10
 PIECE = 256 << 10
-# What a line of a terminal has room for beside the command around it.
-LINE = 2000
+# What a command has room for beside the marks around it: busybox's editor takes 1,023 characters of a line.
+COMMAND = 500
+LINE = 3000
 SHOWN = 300
 
 Tell = Callable[[str], None]
@@ -51,10 +52,11 @@ umask 077
 if command -v setsid >/dev/null; then first=setsid; else first=nohup; fi
 $first python3 {archive} {options} </dev/null >"$log" 2>&1 &
 echo $! >"$own"
-for i in 1 2 3 4 5 6 7 8 9 10; do
+i=0
+while [ $i -lt 40 ]; do
   kill -0 $! 2>/dev/null || {{ tail -n 3 "$log" >&2; exit 1; }}
   if grep -qE 'listening on|serving|waiting for|connected to' "$log"; then exit 0; fi
-  sleep 1
+  sleep 1; i=$((i + 1))
 done
 echo 'it says nothing' >&2; exit 1"""
 
@@ -152,23 +154,27 @@ class ByConsole:
         self._watcher = watcher
 
     async def run(self, line: str, timeout: float = TIMEOUT) -> tuple[int, str]:
-        if "\n" in line:
+        if "\n" in line or len(line) > COMMAND:
             # A terminal takes a line break for the end of the command.
-            escaped = line.replace("\\", r"\\").replace("\n", r"\n")
-            line = f'eval "$(printf %b {quote(escaped)})"'
+            script = (await self._checked("umask 077; mktemp")).strip()
+            for start in range(0, len(line), COMMAND // 2):
+                escaped = line[start : start + COMMAND // 2].replace("\\", r"\\").replace("\n", r"\n")
+                await self._checked(f"printf %b {quote(escaped)} >>{quote(script)}")
+            line = f"sh {quote(script)}; set -- $?; rm -f {quote(script)}; exit $1"
         said, status, _ = await run_line(self._machine, self._watcher, line, timeout)
         return status, said
 
     async def put(self, data: bytes, path: str, tell: Tell) -> None:
         text = base64.b64encode(zlib.compress(data, 9)).decode()
-        packed = quote(f"{path}.b64")
-        await _checked(self, self._machine.name, f"umask 077; : >{packed}")
-        for start in range(0, len(text), LINE):
-            tell(f"copying by the console, {100 * start // len(text)} %")
-            await _checked(self, self._machine.name, f"printf %s {text[start : start + LINE]} >>{packed}")
-        await _checked(
-            self, self._machine.name, f"umask 077; {_UNPACK} {packed} {quote(path)} && rm -f {packed}"
-        )
+        lines = [text[start : start + LINE] for start in range(0, len(text), LINE)]
+        packed = f"{path}.b64"
+        async for number in feed_lines(self._machine, self._watcher, lines, packed, TIMEOUT):
+            if number % 10 == 0:
+                tell(f"copying by the console, {100 * number // len(lines)} %")
+        await self._checked(f"{_UNPACK} {quote(packed)} {quote(path)}")
+
+    async def _checked(self, line: str) -> str:
+        return await _checked(self, self._machine.name, line)
 
 
 async def install(inside: Inside, machine: str, plan: Plan, tell: Tell) -> Installed:

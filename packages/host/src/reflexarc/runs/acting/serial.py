@@ -10,8 +10,9 @@ import re
 import secrets
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from reflexarc.errors import OperationTimeoutError, PlaybookError
 from reflexarc.machine.machine import Machine
@@ -56,6 +57,34 @@ async def run_line(machine: Machine, watcher: Watcher, command: str, limit: floa
                 operation="console.run",
             )
     return found
+
+
+async def feed_lines(
+    machine: Machine, watcher: Watcher, lines: Sequence[str], path: str, limit: float
+) -> AsyncIterator[int]:
+    """Put lines together in a file of the guest, each once it has said that it has the one before; yield how many.
+
+    What a terminal is typed it keeps for a program in lines of 4,095 bytes; a shell's own editor takes fewer.
+    limit: seconds for each. Raises OperationTimeoutError where the guest doesn't take one.
+    """
+    token = secrets.token_hex(8)
+    said = rf"printf '\n%s%s:\n' {token[:8]} {token[8:]}"
+    loop = f'while IFS= read -r line && [ "$line" ]; do printf %s "$line" >>{shlex.quote(path)}; {said}; done'
+    with _hearing(watcher) as heard:
+
+        def has(count: int) -> tuple[str, int, bool] | None:
+            return ("", 0, False) if without_controls(heard()[0]).count(f"{token}:\n") >= count else None
+
+        await machine.console.run(f"stty -echo; {said}; {loop}; stty echo\n")
+        for number, line in enumerate([*lines, ""]):
+            if await _until(watcher, partial(has, number + 1), limit) is None:
+                raise OperationTimeoutError(
+                    f"its serial console took line {number} of {len(lines)} and no more; is a shell there?",
+                    machine=machine.name,
+                    operation="console.run",
+                )
+            yield number
+            await machine.console.run(line + "\n")
 
 
 class _Marks:
