@@ -1,11 +1,11 @@
-"""What events of an application say about its mirror.
+"""What events of an application say about its mirror, and to who listens.
 
 Source: AT-SPI2, `xml/Event.xml` and `xml/Cache.xml`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable, Optional
 
 from reflexarc_agent.backends.linux.atspi.application import Application
 from reflexarc_agent.backends.linux.atspi.asking import is_key
@@ -21,6 +21,29 @@ STRANGERS = 20
 """Objects that aren't in the mirror and sent events: Chromium tells of a new page in no other way."""
 
 APPEARANCE = STATE["showing"] | STATE["visible"]
+
+KINDS = {
+    "BoundsChanged": "place",
+    "VisibleDataChanged": "place",
+    "ChildrenChanged": "children",
+    "ModelChanged": "children",
+    "TextChanged": "text",
+    "SelectionChanged": "selection",
+    "ActiveDescendantChanged": "selection",
+    "StateChanged": "state",
+    "PropertyChange": "property",
+}
+"""What a change is called when the host is told of it, by the event's member."""
+
+Listener = Callable[[str, Optional[Key]], None]
+"""Gets the kind of a change, and the element where it is one's."""
+
+
+def kind(message: Message) -> str:
+    """What the change that an event tells of is called."""
+    if message.text(INTERFACE) == OBJECT:
+        return KINDS.get(message.text(MEMBER), "")
+    return "window" if message.text(INTERFACE) == WINDOW else "children"
 
 
 def apply(app: Application, message: Message) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 from reflexarc_agent.backends.linux.atspi import names
 from reflexarc_agent.backends.linux.atspi.acting import Actor, Delivery, Value
 from reflexarc_agent.backends.linux.atspi.application import Application
 from reflexarc_agent.backends.linux.atspi.asking import ANSWER, is_key, keys
 from reflexarc_agent.backends.linux.atspi.desktop import Desktop
-from reflexarc_agent.backends.linux.atspi.element import Element
+from reflexarc_agent.backends.linux.atspi.element import Element, Key
 from reflexarc_agent.backends.linux.atspi.errors import StaleRefError, TimedOutError, UnavailableError
 from reflexarc_agent.backends.linux.atspi.nodes import Budget, ax_actions, node, tree
 from reflexarc_agent.backends.linux.atspi.outline import outline
@@ -167,6 +167,20 @@ class Session:
     async def focus(self, ref: Ref) -> Delivery:
         """Give an element the keyboard focus."""
         return await self._actor.focus(self.refs.find(ref))
+
+    # -- events
+
+    def listen(self, tell: Callable[[str, Optional[str]], None]) -> Callable[[], None]:
+        """Have the kind of each change told, with the reference of its element where it has one; returns the end of it.
+
+        Both are called on the event loop.
+        """
+
+        def told(kind: str, key: Optional[Key]) -> None:
+            tell(kind, self.refs.known(key) if key else None)
+
+        self._desktop.listeners.add(told)
+        return lambda: self._desktop.listeners.discard(told)
 
     # -- which application, which elements
 
