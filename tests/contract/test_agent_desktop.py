@@ -45,7 +45,7 @@ def host(desktop: DesktopSession, gtk3: Driven, tmp_path_factory: pytest.TempPat
 def test_the_agent_offers_what_the_desktop_has(host: Host) -> None:
     ping = host.ask(Ping())
     assert isinstance(ping, PingReply)
-    assert ping.features == ("exec", "files", "screen", "input", "accessibility")
+    assert ping.features == ("exec", "files", "screen", "input", "accessibility", "apps", "clipboard")
     assert all(readiness.ready for readiness in (ping.readiness or {}).values())
 
 
