@@ -17,7 +17,7 @@ from reflexarc_agent.backends.linux.atspi.accessibility import Accessibility
 from reflexarc_agent.backends.linux.atspi.roles import ROLES
 from reflexarc_agent.backends.linux.atspi.selecting import Selector
 
-TOOLKITS = {"gtk3": 400, "chromium": 200, "qt6": 300, "gtk4": 150}
+TOOLKITS = {"gtk3": 400, "chromium": 200, "firefox": 200, "qt6": 300, "gtk4": 150}
 """The rows that the window of each has."""
 
 TURNS = 3
@@ -32,7 +32,9 @@ def milliseconds(act: Callable[[], object]) -> float:
 
 def start(desktop: DesktopSession, toolkit: str, rows: int) -> int:
     """Start the application; returns its process id once its button shows."""
-    if toolkit == "chromium":
+    if toolkit == "firefox":
+        process = desktop.firefox(page.write(desktop.folder / "page.html", rows))
+    elif toolkit == "chromium":
         process = desktop.chromium(page.write(desktop.folder / "page.html", rows))
     else:
         process = desktop.app(toolkit, str(rows))

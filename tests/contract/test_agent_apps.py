@@ -198,24 +198,24 @@ def test_a_change_of_the_tree_is_told_with_the_reference_that_is_known(host: Hos
 
 
 def test_a_change_of_the_displays_is_told(tmp_path: Path) -> None:
-    with DesktopSession(800, 600) as own_desktop:
-        with (
-            running(tmp_path / "agent.sock", extra=own_desktop.environ) as agent,
-            agent.host() as host,
-            agent.host() as asking,
+    with (
+        DesktopSession(800, 600) as own_desktop,
+        running(tmp_path / "agent.sock", extra=own_desktop.environ) as agent,
+        agent.host() as host,
+        agent.host() as asking,
+    ):
+        assert host.ask(Subscribe()) == SubscribeReply(("ax", "display_changed"))
+        for change in (
+            "--newmode small 25 640 656 752 800 480 490 492 525",
+            "--addmode screen small",
+            "--output screen --mode small",
         ):
-            assert host.ask(Subscribe()) == SubscribeReply(("ax", "display_changed"))
-            for change in (
-                "--newmode small 25 640 656 752 800 480 490 492 525",
-                "--addmode screen small",
-                "--output screen --mode small",
-            ):
-                environ = {**os.environ, **own_desktop.environ}
-                subprocess.run(["xrandr", *change.split()], env=environ, check=True)
-            smaller = DisplaysReply((Display("screen", 0, 0, 640, 480, 1.0, True),))
-            while asking.ask(Displays()) != smaller:
-                while host.next() != DisplayChanged():
-                    pass
+            environ = {**os.environ, **own_desktop.environ}
+            subprocess.run(["xrandr", *change.split()], env=environ, check=True)
+        smaller = DisplaysReply((Display("screen", 0, 0, 640, 480, 1.0, True),))
+        while asking.ask(Displays()) != smaller:
+            while host.next() != DisplayChanged():
+                pass
 
 
 def test_a_host_that_does_not_read_misses_events_and_is_told_so() -> None:

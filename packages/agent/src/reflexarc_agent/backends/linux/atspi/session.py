@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 from reflexarc_agent.backends.linux.atspi import names
 from reflexarc_agent.backends.linux.atspi.acting import Actor, Delivery, Value
 from reflexarc_agent.backends.linux.atspi.application import Application
-from reflexarc_agent.backends.linux.atspi.asking import ANSWER, is_key, keys
+from reflexarc_agent.backends.linux.atspi.asking import ANSWER
+from reflexarc_agent.backends.linux.atspi.collecting import Collected, collected
 from reflexarc_agent.backends.linux.atspi.desktop import Desktop
 from reflexarc_agent.backends.linux.atspi.element import Element, Key
 from reflexarc_agent.backends.linux.atspi.errors import StaleRefError, TimedOutError, UnavailableError
@@ -16,15 +18,10 @@ from reflexarc_agent.backends.linux.atspi.nodes import Budget, ax_actions, node,
 from reflexarc_agent.backends.linux.atspi.outline import outline
 from reflexarc_agent.backends.linux.atspi.reading import Reading
 from reflexarc_agent.backends.linux.atspi.refs import Named, Refs
-from reflexarc_agent.backends.linux.atspi.selecting import RULE, Selector, match_rule, matching, path
-from reflexarc_agent.backends.linux.dbus.bus import Call, call_of
-from reflexarc_agent.backends.linux.dbus.errors import DBusError
+from reflexarc_agent.backends.linux.atspi.selecting import Selector, matching, path
 
 Target = Union[str, int]
 Ref = Union[str, int]
-
-MATCHES, FOUND = 1000, 50
-"""How many an application's own search may find, and how many of these are looked at closely."""
 
 POLL = 0.25
 """Seconds after which a wait looks again without an event, for toolkits that send none."""
@@ -107,12 +104,14 @@ class Session:
     ) -> dict[str, Any]:
         """The nodes that are meant, each with the names of its ancestors as `path`."""
         app, _ = await self._top(target, None, deadline)
-        found = await self._collected(app, selector) if app.read_at is None else None
-        if found is None:
+        collected = await self._collected(app, selector, limit)
+        if collected:
+            found, capped = collected.elements, None if collected.complete else "limit"
+        else:
             await self._current(app, deadline)
-            found = list(matching(app, selector))
-        capped = app.capped or ("limit" if len(found) > limit else None)
-        found = found[:limit]
+            found = list(islice(matching(app, selector), limit + 1))
+            capped = app.capped or ("limit" if len(found) > limit else None)
+            found = found[:limit]
         await self._placed(app, found)
         nodes = [{**node(element, self.refs.name), "path": path(element)} for element in found]
         return {"nodes": nodes, "complete": capped is None, "capped": capped}
@@ -209,49 +208,21 @@ class Session:
             raise TimedOutError(f"{app.name or 'the application'} (process {app.pid}) doesn't answer")
 
     async def _first(self, app: Application, selector: Selector, seconds: float) -> Optional[Element]:
+        collected = await self._collected(app, selector, 1)
+        if collected and collected.elements:
+            return collected.elements[0]
         await self._desktop.mirrors.current(app, seconds, patient=False)
         return None if app.hung else next(matching(app, selector), None)
+
+    async def _collected(self, app: Application, selector: Selector, limit: int) -> Optional[Collected]:
+        """What the application's own search finds, where its tree wasn't read yet."""
+        if app.read_at is not None or app.hung:
+            return None
+        return await collected(app, selector, limit, self._desktop.bounds)
 
     async def _placed(self, app: Application, elements: list[Element]) -> None:
         reading = Reading(app, self._desktop.bounds)
         await reading.places((element for element in elements if app.shows(element)), ANSWER)
-
-    async def _collected(self, app: Application, selector: Selector) -> Optional[list[Element]]:
-        """What the application's own search finds, without reading its tree; None where that can't tell.
-
-        Only a search for role and name: the ancestors that a path needs are asked for with the hits.
-        """
-        if not selector.role or selector.name is None or app.gtk4 or app.toolkit == "Qt":
-            return None
-        call = Call(*app.root.key, names.COLLECTION, "GetMatches", RULE, match_rule(selector, MATCHES))
-        try:
-            answer = await app.ask(call, ANSWER)
-        except DBusError:
-            return None
-        reading = Reading(app, self._desktop.bounds)
-        hits = [Element(key) for key in keys(answer)]
-        await reading.parts(hits, (), ANSWER)
-        found = [element for element in hits if selector.matches(element)][:FOUND]
-        ancestors = await asyncio.gather(*(self._ancestors(app, element) for element in found))
-        await reading.parts([above for line in ancestors for above in line], (), ANSWER)
-        return found or None
-
-    async def _ancestors(self, app: Application, element: Element) -> list[Element]:
-        """Hang an element that was found without its tree below its ancestors; returns those, not described yet."""
-        found: list[Element] = []
-        below = element
-        while len(found) < 64:
-            call = call_of(*below.key, names.PROPERTIES + ".Get", "ss", names.ACCESSIBLE, "Parent")
-            try:
-                key = await app.ask(call, ANSWER)
-            except DBusError:
-                break
-            if not is_key(key) or key == app.root.key:
-                break
-            below.parent = Element(key)
-            below = below.parent
-            found.append(below)
-        return found
 
     async def _hit(self, app: Application, x: float, y: float) -> Optional[Element]:
         """The deepest showing element whose frame holds the point, the last one drawn first."""
