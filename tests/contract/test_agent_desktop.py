@@ -102,6 +102,5 @@ def test_what_goes_wrong_has_its_code(host: Host) -> None:
 def test_what_is_not_done_is_not_passed_over(host: Host, desktop: DesktopSession) -> None:
     assert host.refused(Screenshot(scale=0.5)).code == "unsupported"
     assert host.refused(Screenshot(display=":99")).code == "unsupported"
-    assert host.refused(AxDump(earlier=1)).code == "unsupported"
     whole = Screenshot(display=desktop.environ["DISPLAY"], scale=1.0, format="png")
     assert isinstance(host.ask(whole), ScreenshotReply)

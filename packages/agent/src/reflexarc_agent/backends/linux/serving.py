@@ -152,10 +152,6 @@ class AccessibilitySession:
 
     def dump(self, request: requests.AxDump) -> replies.AxDumpReply:
         """A tree or an outline."""
-        if request.earlier is not None:
-            raise RefusalError(
-                UNSUPPORTED, "this agent tells no differences between dumps: leave out `since`"
-            )
         told = self._run(
             lambda session: session.dump(
                 target=request.target,
@@ -165,6 +161,7 @@ class AccessibilitySession:
                 deadline=min(request.deadline or 5.0, 60.0),
                 outlined=request.format == "outline",
                 interactive_only=bool(request.interactive_only),
+                since=request.earlier,
             )
         )
         tree = told.get("tree")
@@ -174,6 +171,9 @@ class AccessibilitySession:
             complete=told["complete"],
             capped=told["capped"],
             count=told["count"],
+            dump=told["dump"],
+            earlier=told.get("since"),
+            removed=tuple(told["removed"]) if "removed" in told else None,
         )
 
     def find(self, request: requests.AxFind) -> replies.AxFindReply:

@@ -70,6 +70,10 @@ def _object(app: Application, member: str, key: Key, values: tuple[Any, ...]) ->
     if member in ("BoundsChanged", "VisibleDataChanged"):
         app.stale_frames = True
         app.doubtful.add(key)
+        element = app.elements.get(key)
+        if element and not app.shows(element):
+            # GTK 3 says "showing" only of what has got its place, and of that it sends no event of its own.
+            app.stale.add(key)
     elif member == "ChildrenChanged":
         app.stale_children.add(key)
         app.stale_frames = True

@@ -12,10 +12,17 @@ from reflexarc_agent.backends.linux.atspi.application import Application
 from reflexarc_agent.backends.linux.atspi.asking import ANSWER
 from reflexarc_agent.backends.linux.atspi.collecting import Collected, collected
 from reflexarc_agent.backends.linux.atspi.desktop import Desktop
+from reflexarc_agent.backends.linux.atspi.differences import (
+    GONE,
+    Dump,
+    Dumps,
+    outline_difference,
+    tree_difference,
+)
 from reflexarc_agent.backends.linux.atspi.element import Element, Key
 from reflexarc_agent.backends.linux.atspi.errors import StaleRefError, TimedOutError, UnavailableError
 from reflexarc_agent.backends.linux.atspi.nodes import Budget, ax_actions, node, tree
-from reflexarc_agent.backends.linux.atspi.outline import outline
+from reflexarc_agent.backends.linux.atspi.outline import Line, outline, written
 from reflexarc_agent.backends.linux.atspi.reading import Reading
 from reflexarc_agent.backends.linux.atspi.refs import Named, Refs
 from reflexarc_agent.backends.linux.atspi.selecting import Selector, matching, path
@@ -25,6 +32,10 @@ Ref = Union[str, int]
 
 POLL = 0.25
 """Seconds after which a wait looks again without an event, for toolkits that send none."""
+
+
+CUT = ("time", "nodes", "bytes")
+"""Bounds at which a dump ends anywhere."""
 
 
 class Outlined(NamedTuple):
@@ -43,6 +54,7 @@ class Session:
         self._actor = actor
         self.refs = Refs() if refs is None else refs
         self._last: Optional[Outlined] = None
+        self._dumps = Dumps()
 
     async def apps(self) -> list[dict[str, Any]]:
         """The applications on the bus."""
@@ -62,31 +74,55 @@ class Session:
         deadline: float = 5.0,
         outlined: bool = False,
         interactive_only: bool = False,
+        since: Optional[Union[str, int]] = None,
     ) -> dict[str, Any]:
         """A tree or its outline; the answer says whether it is complete, else what capped it.
 
-        Raises TimedOutError where the application answered nothing at all.
+        With `since`, the number of an earlier dump of the same: what has changed, and `removed`; the whole where
+        that dump isn't kept. Raises TimedOutError where the application answered nothing at all.
         """
         app, top = await self._top(target, root, deadline)
         await self._current(app, deadline)
         top = app.root if root is None else app.elements.get(top.key) or _gone(root)
         budget = Budget(depth=max(0, min(max_depth, 64)), nodes=max(1, min(max_nodes, 20_000)))
         if outlined:
-            return self._outlined(app, top, budget, interactive_only)
+            await self._desktop.mirrors.sighted(app, deadline)
+            return self._outlined(app, top, budget, interactive_only, since)
         await self._desktop.mirrors.placed(app, deadline)
-        return self._told({"tree": tree(top, self.refs.name, budget)}, app, budget)
+        whole = tree(top, self.refs.name, budget)
+        asked = (top.key, budget.depth)
+        earlier = self._earlier(since, asked, app, budget)
+        told = self._told({"tree": whole}, app, budget, Dump(asked, whole, budget.count))
+        if earlier and isinstance(earlier.told, dict):
+            told["tree"], told["removed"] = tree_difference(earlier.told, whole)
+            told["since"] = since
+        return told
 
-    def _told(self, told: dict[str, Any], app: Application, budget: Budget) -> dict[str, Any]:
+    def _told(self, told: dict[str, Any], app: Application, budget: Budget, dump: Dump) -> dict[str, Any]:
         capped = app.capped or budget.capped
-        return {**told, "complete": capped is None, "capped": capped, "count": budget.count}
+        number = self._dumps.keep(dump._replace(asked=(*dump.asked, capped)))
+        return {**told, "dump": number, "complete": capped is None, "capped": capped, "count": budget.count}
+
+    def _earlier(
+        self, since: Optional[Union[str, int]], asked: tuple[object, ...], app: Application, budget: Budget
+    ) -> Optional[Dump]:
+        """The earlier dump, where both end at the same bound: of one cut short it can't be told what is gone."""
+        capped = app.capped or budget.capped
+        return None if capped in CUT else self._dumps.find(since, (*asked, capped))
 
     def _outlined(
-        self, app: Application, top: Element, budget: Budget, interactive_only: bool
+        self,
+        app: Application,
+        top: Element,
+        budget: Budget,
+        interactive_only: bool,
+        since: Optional[Union[str, int]],
     ) -> dict[str, Any]:
-        """The outline; the last one once more where nothing has changed since."""
-        asked = (app, top, budget.depth, budget.nodes, interactive_only, app.events, app.reads)
+        """The outline, or its difference; the last one once more where nothing has changed since."""
+        what = (top.key, budget.depth, interactive_only)
+        asked = (app, *what, budget.nodes, app.events, app.reads, app.layouts)
         last = self._last
-        if last and last.asked == asked and self.refs.again(last.named):
+        if since is None and last and last.asked == asked and self.refs.again(last.named):
             return dict(last.told)
         named: list[Named] = []
 
@@ -94,9 +130,13 @@ class Session:
             named.append(self.refs.named(element))
             return named[-1].ref
 
-        text = outline(app, top, name, budget, interactive_only)
-        told = self._told({"outline": text}, app, budget)
+        lines = outline(app, top, name, budget, interactive_only)
+        earlier = self._earlier(since, what, app, budget)
+        text = written(lines, budget.capped)
+        told = self._told({"outline": text}, app, budget, Dump(what, lines, budget.count))
         self._last = Outlined(asked, named, told)
+        if earlier and isinstance(earlier.told, list):
+            return {**told, **_outline_since(earlier.told, lines, budget.capped), "since": since}
         return dict(told)
 
     async def find(
@@ -233,6 +273,15 @@ class Session:
                 if found is None or found.frame is None or area <= found.frame.w * found.frame.h:
                     found = element
         return found
+
+
+def _outline_since(earlier: list[Line], now: list[Line], capped: Optional[str]) -> dict[str, Any]:
+    lines, gone = outline_difference(earlier, now)
+    text = written(lines, capped)
+    if gone:
+        text += ("\n" if text else "") + "# removed: " + ", ".join(gone[:GONE])
+    removed = [line.ref for line in earlier if line.ref in gone] if gone else []
+    return {"outline": text, "removed": removed}
 
 
 def _gone(ref: Ref) -> Any:
