@@ -105,6 +105,9 @@ def _property(app: Application, key: Key, name: str, value: Any) -> None:
         element.name = value[:NAME_CHARACTERS]
     elif element:
         app.stale.add(key)
+        if element.role == "scroll-bar":
+            # What came into sight by that, and what went out of it, is told by no event.
+            app.read_at = None
 
 
 def _cache(app: Application, member: str, value: Any) -> None:
