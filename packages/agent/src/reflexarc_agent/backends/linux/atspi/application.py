@@ -82,6 +82,11 @@ class Application:
         self.layouts += stale
 
     @property
+    def lists_all(self) -> bool:
+        """Whether it can be asked for all children, uncounted: Chromium has only those that there are."""
+        return self.toolkit == "Chromium"
+
+    @property
     def overstates(self) -> bool:
         """Whether it says "showing" of what is scrolled away."""
         return self.gtk4 or self.toolkit == "Qt"
@@ -112,14 +117,14 @@ class Application:
     def post(self, batch: Batch, call: Call, tell: Callable[[Result], None]) -> None:
         """Send a reading call by the fastest way."""
         if self.peer and not self.peer.closed and call.destination == self.owner:
-            batch.post(self.peer, call._replace(destination=""), tell)
+            batch.post(self.peer, Call("", *call[1:]), tell)
         else:
             batch.post(self.bus, call, tell)
 
     async def ask(self, call: Call, timeout: float) -> Any:
         """The first value of the answer to a reading call, None where it has none; raises as `Bus.call` does."""
         if self.peer and not self.peer.closed and call.destination == self.owner:
-            answer = await self.peer.call(call._replace(destination=""), timeout)
+            answer = await self.peer.call(Call("", *call[1:]), timeout)
         else:
             answer = await self.bus.call(call, timeout)
         return answer[0] if answer else None

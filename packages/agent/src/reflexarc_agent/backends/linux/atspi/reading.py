@@ -110,7 +110,10 @@ class Reading(Asking):
         """Read everything of an element that isn't known yet, and of those below it."""
         self._left[element.key] = 4
         self.describe(element)
-        self.ask(element, GET_PROPERTY, self._explored, "ss", names.COUNT_BODY)
+        if self.app.lists_all:
+            self.ask(element, GET_CHILDREN, self._listed)
+        else:
+            self.ask(element, GET_PROPERTY, self._explored, "ss", names.COUNT_BODY)
 
     def describe(self, element: Element) -> None:
         """Read role, states and name, then the contents."""
@@ -129,6 +132,12 @@ class Reading(Asking):
 
     def _name(self, element: Element, value: Any) -> None:
         element.name = value[:NAME_CHARACTERS] if isinstance(value, str) else ""
+        self._heard(element)
+
+    def _listed(self, element: Element, value: Any) -> None:
+        element.child_count = len(value) if isinstance(value, list) else 0
+        if element.child_count or element.children:
+            self._children(element, value)
         self._heard(element)
 
     def _explored(self, element: Element, value: Any) -> None:
