@@ -82,11 +82,6 @@ class Application:
         self.layouts += stale
 
     @property
-    def lists_all(self) -> bool:
-        """Whether it can be asked for all children, uncounted: Chromium has only those that there are."""
-        return self.toolkit == "Chromium"
-
-    @property
     def overstates(self) -> bool:
         """Whether it says "showing" of what is scrolled away."""
         return self.gtk4 or self.toolkit == "Qt"

@@ -17,7 +17,7 @@ from reflexarc_agent.backends.linux.atspi.selecting import RULE, Selector, match
 from reflexarc_agent.backends.linux.dbus.bus import Call, call_of
 from reflexarc_agent.backends.linux.dbus.errors import DBusError
 
-COUNTS = (4, 64, 1000)
+COUNTS = (4, 16, 64, 1000)
 """How many are searched for, until enough of them have the name: GTK 3 takes long to look at the last of a list."""
 
 DEEPEST = 64
@@ -52,7 +52,7 @@ async def _named(
 ) -> tuple[list[Element], bool]:
     """Those of the role that have the name; raises DBusError where they can't be searched for."""
     known: dict[Key, Element] = {}
-    for count in COUNTS if limit < COUNTS[0] else COUNTS[1:]:
+    for count in COUNTS if limit < COUNTS[0] else COUNTS[2:]:
         call = Call(*app.root.key, names.COLLECTION, "GetMatches", RULE, match_rule(selector, count))
         hits = keys(await app.ask(call, ANSWER))
         asking = Asking(app, bounds)
@@ -73,17 +73,18 @@ def _name(element: Element, value: Any) -> None:
 
 
 async def _described(app: Application, found: list[Element], bounds: Bounds) -> None:
-    """Read what is said of these and of their ancestors, and where these are."""
-    lines = await asyncio.gather(*(_ancestors(app, element) for element in found))
-    reading = Reading(app, bounds)
-    await reading.parts([*found, *(above for line in lines for above in line)], (), ANSWER)
+    """Read what is said of these and of their ancestors."""
+    await asyncio.gather(
+        Reading(app, bounds).parts(found, (), ANSWER),
+        *(_hang_below_ancestors(app, element, bounds) for element in found),
+    )
 
 
-async def _ancestors(app: Application, element: Element) -> list[Element]:
-    """Hang an element that was found without its tree below its ancestors; returns those, not described yet."""
-    found: list[Element] = []
+async def _hang_below_ancestors(app: Application, element: Element, bounds: Bounds) -> None:
+    """Hang an element that was found without its tree below its ancestors, each described while the next is asked for."""
+    described = []
     below = element
-    while len(found) < DEEPEST:
+    for _ in range(DEEPEST):
         call = call_of(*below.key, names.PROPERTIES + ".Get", "ss", names.ACCESSIBLE, "Parent")
         try:
             key = await app.ask(call, ANSWER)
@@ -93,5 +94,6 @@ async def _ancestors(app: Application, element: Element) -> list[Element]:
             break
         below.parent = Element(key)
         below = below.parent
-        found.append(below)
-    return found
+        described.append(asyncio.ensure_future(Reading(app, bounds).parts([below], (), ANSWER)))
+    if described:
+        await asyncio.wait(described)
