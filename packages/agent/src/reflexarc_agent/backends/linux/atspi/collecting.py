@@ -81,7 +81,7 @@ async def _described(app: Application, found: list[Element], bounds: Bounds) -> 
 
 
 async def _hang_below_ancestors(app: Application, element: Element, bounds: Bounds) -> None:
-    """Hang an element that was found without its tree below its ancestors, each described while the next is asked for."""
+    """Hang an element that was found without its tree below its ancestors, each described meanwhile."""
     described = []
     below = element
     for _ in range(DEEPEST):

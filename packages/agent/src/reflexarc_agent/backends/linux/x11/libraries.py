@@ -247,6 +247,7 @@ _SIGNATURES: dict[str, dict[str, tuple[Any, tuple[Any, ...]]]] = {
         "XDisplayKeycodes": (c_int, (D, POINTER(c_int), POINTER(c_int))),
         "XGetKeyboardMapping": (POINTER(c_ulong), (D, ctypes.c_ubyte, c_int, POINTER(c_int))),
         "XChangeKeyboardMapping": (c_int, (D, c_int, c_int, POINTER(c_ulong), c_int)),
+        "XkbLockGroup": (c_int, (D, c_uint, c_uint)),
         "XStringToKeysym": (c_ulong, (c_char_p,)),
         "XGetErrorText": (c_int, (D, c_int, POINTER(c_char), c_int)),
     },
