@@ -121,8 +121,8 @@ class DesktopSession:
 
     def firefox(self, page: Path) -> subprocess.Popen[bytes]:
         """Start Firefox with a page, and nothing that it would like to say on its first start."""
-        profile = self.folder / "firefox"
-        profile.mkdir(exist_ok=True)
+        profile = self.folder / f"firefox-{self._started}"
+        profile.mkdir()
         quiet = {
             "browser.aboutwelcome.enabled": "false",
             "browser.shell.checkDefaultBrowser": "false",

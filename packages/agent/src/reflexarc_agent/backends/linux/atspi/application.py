@@ -82,6 +82,11 @@ class Application:
         self.layouts += stale
 
     @property
+    def gecko(self) -> bool:
+        """Firefox gives no text at all where more is asked for than there is, or where it was asked for first."""
+        return self.toolkit == "Gecko"
+
+    @property
     def overstates(self) -> bool:
         """Whether it says "showing" of what is scrolled away."""
         return self.gtk4 or self.toolkit == "Qt"

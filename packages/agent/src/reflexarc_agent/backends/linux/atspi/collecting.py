@@ -90,10 +90,12 @@ async def _hang_below_ancestors(app: Application, element: Element, bounds: Boun
             key = await app.ask(call, ANSWER)
         except DBusError:
             break
-        if not is_key(key) or key == app.root.key:
+        if not is_key(key):
             break
         below.parent = Element(key)
         below = below.parent
         described.append(asyncio.ensure_future(Reading(app, bounds).parts([below], (), ANSWER)))
+        if key == app.root.key:
+            break
     if described:
         await asyncio.wait(described)

@@ -92,6 +92,10 @@ def _state(app: Application, key: Key, name: str, on: bool) -> None:
     if name == "defunct" and on:
         app.drop(element)
         return
+    if name == "focused" and on:
+        # Browsers don't say who has lost it.
+        for other in app.elements.values():
+            other.states &= ~bit
     element.states = element.states | bit if on else element.states & ~bit
     if bit & APPEARANCE:
         element.placed = False

@@ -161,7 +161,8 @@ def _interactive(element: Element) -> bool:
 
 def _worth(element: Element, title: str, above: str) -> bool:
     if element.role in CONTAINERS:
-        return bool(title) and title != above and not _repeated(element)
+        said = bool(title) and title != above and not _repeated(element)
+        return said or (isinstance(element.value, str) and element.value not in ("", above))
     if element.role in _TEXTS:
         return bool(title) and title != above
     return element.role not in _CELLS or not _repeated(element)
