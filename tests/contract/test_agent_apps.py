@@ -48,6 +48,11 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sample = f"Exec={SYSTEM_PYTHON} {APPS / 'gtk3.py'} %F"
     for id_, lines in {
         "org.example.Sample": ["Name=Sample", "Name[de]=Muster", sample],
+        "org.example.Gtk4Sample": [
+            "Name=Fourth",
+            f"Exec={SYSTEM_PYTHON} {APPS / 'gtk4.py'}",
+            "DBusActivatable=true",
+        ],
         "hidden": ["Name=Sample", "NoDisplay=true", sample],
         "gone": ["Name=Gone", sample, "TryExec=/nowhere/gone"],
         "failing": ["Name=Failing", "Exec=false"],
@@ -96,6 +101,26 @@ def test_an_application_is_started_by_its_name_and_closed(host: Host) -> None:
     assert (closed.delivery, [window.id for window in closed.windows or ()]) == ("delivered", [*before])
     assert new.pid is not None
     assert ended(new.pid)
+
+
+def test_a_running_application_is_activated_over_its_bus(host: Host) -> None:
+    before = {window.id for window in listed(host)}
+
+    def new() -> list[Window]:
+        return [window for window in listed(host) if window.id not in before]
+
+    # Nothing has the name on the bus, so it is started by its command, and takes the name.
+    assert host.ask(LaunchApp("Fourth")) == Done("delivered", False)
+    assert isinstance(host.ask(AxWait(role="AXButton", name="Build", timeout=20)), NodeReply)
+    assert host.ask(LaunchApp("Fourth")) == Done("delivered", False)
+    while len(new()) < 2:
+        pass
+    assert len({window.pid for window in new()}) == 1
+    pid = new()[0].pid
+    for window in new():
+        host.ask(Windows("close", window.id))
+    assert pid is not None
+    assert ended(pid)
 
 
 @pytest.mark.parametrize(
