@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -241,6 +242,24 @@ def test_a_change_of_the_displays_is_told(tmp_path: Path) -> None:
         while asking.ask(Displays()) != smaller:
             while host.next() != DisplayChanged():
                 pass
+
+
+def test_a_search_goes_through_every_application_that_answers(
+    host: Host, gtk3: Driven, own_gtk3: Driven
+) -> None:
+    def found(limit: int) -> AxFindReply:
+        reply = host.ask(AxFind(role="button", name="Build", limit=limit))
+        assert isinstance(reply, AxFindReply)
+        return reply
+
+    assert (len(found(20).nodes), found(20).complete) == (2, True)
+    assert (len(found(1).nodes), found(1).capped) == (1, "limit")
+    os.kill(own_gtk3.pid, signal.SIGSTOP)
+    try:
+        reply = found(20)
+        assert (len(reply.nodes), reply.complete, reply.capped) == (1, False, "time")
+    finally:
+        os.kill(own_gtk3.pid, signal.SIGCONT)
 
 
 def test_a_host_that_does_not_read_misses_events_and_is_told_so() -> None:

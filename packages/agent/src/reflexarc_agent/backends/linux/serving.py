@@ -25,7 +25,7 @@ from reflexarc_wire.errors import BAD_REQUEST, OS_ERROR, UNSUPPORTED
 from reflexarc_wire.values import App, AxEvent, Display, DisplayChanged, Node, Readiness, Rect
 
 T = TypeVar("T")
-FOUND, WAIT = 20, 10.0
+FOUND, MOST, WAIT = 20, 1_000, 10.0
 EVENTS = ("ax", "display_changed")
 GRANT = "run the agent inside the desktop session of the user, with at-spi2-core installed"
 X11_GRANT = "run the agent inside an X11 session"
@@ -177,9 +177,9 @@ class AccessibilitySession:
         )
 
     def find(self, request: requests.AxFind) -> replies.AxFindReply:
-        """What a selector means in the frontmost application."""
-        limit = request.limit or FOUND
-        told = self._run(lambda session: session.find(_selector(request), limit=limit))
+        """What a selector means, in every application."""
+        limit = max(1, min(request.limit or FOUND, MOST))
+        told = self._run(lambda session: session.find(_selector(request), None, limit))
         return replies.AxFindReply(tuple(map(to_node, told["nodes"])), told["complete"], told["capped"])
 
     def wait(self, request: requests.AxWait) -> replies.NodeReply:

@@ -11,7 +11,7 @@ from reflexarc_agent.backends.linux.atspi.acting import Actor, Delivery, Value
 from reflexarc_agent.backends.linux.atspi.application import Application
 from reflexarc_agent.backends.linux.atspi.asking import ANSWER
 from reflexarc_agent.backends.linux.atspi.collecting import Collected, collected
-from reflexarc_agent.backends.linux.atspi.desktop import Desktop
+from reflexarc_agent.backends.linux.atspi.desktop import ACTIVE, Desktop
 from reflexarc_agent.backends.linux.atspi.differences import (
     GONE,
     Dump,
@@ -140,10 +140,28 @@ class Session:
         return dict(told)
 
     async def find(
-        self, selector: Selector, target: Target = "frontmost", limit: int = 20, deadline: float = 5.0
+        self,
+        selector: Selector,
+        target: Optional[Target] = "frontmost",
+        limit: int = 20,
+        deadline: float = 5.0,
     ) -> dict[str, Any]:
-        """The nodes that are meant, each with the names of its ancestors as `path`."""
-        app, _ = await self._top(target, None, deadline)
+        """The nodes that are meant, each with the names of its ancestors as `path`.
+
+        Without a target those of every application, the frontmost first; of a hung one it says "time".
+        """
+        if target is None:
+            found, capped = await self._found_anywhere(selector, limit, deadline)
+        else:
+            app, _ = await self._top(target, None, deadline)
+            found, capped = await self._found(app, selector, limit, deadline)
+        nodes = [{**node(element, self.refs.name), "path": path(element)} for element in found]
+        return {"nodes": nodes, "complete": capped is None, "capped": capped}
+
+    async def _found(
+        self, app: Application, selector: Selector, limit: int, deadline: float
+    ) -> tuple[list[Element], Optional[str]]:
+        """Those of one application, and which bound was met."""
         collected = await self._collected(app, selector, limit)
         if collected:
             found, capped = collected.elements, None if collected.complete else "limit"
@@ -153,8 +171,31 @@ class Session:
             capped = app.capped or ("limit" if len(found) > limit else None)
             found = found[:limit]
         await self._placed(app, found)
-        nodes = [{**node(element, self.refs.name), "path": path(element)} for element in found]
-        return {"nodes": nodes, "complete": capped is None, "capped": capped}
+        return found, capped
+
+    async def _found_anywhere(
+        self, selector: Selector, limit: int, deadline: float
+    ) -> tuple[list[Element], Optional[str]]:
+        listed = await self._desktop.applications()
+        able = [app for app in listed if app.toolkit and not app.hung]
+        windows = await asyncio.gather(*map(self._desktop.windows, able))
+        fronts = [app for app, shown in zip(able, windows) if any(window.has(ACTIVE) for window in shown)]
+        found: list[Element] = []
+        capped = "time" if len(able) < len(listed) else None
+        for apps in (fronts, [app for app in able if app not in fronts]):
+            if len(found) >= limit:
+                return found[:limit], "limit"
+            told = await asyncio.gather(
+                *(self._found(app, selector, limit, deadline) for app in apps), return_exceptions=True
+            )
+            for answer in told:
+                if isinstance(answer, TimedOutError):
+                    capped = capped or "time"
+                elif isinstance(answer, BaseException):
+                    raise answer
+                else:
+                    found, capped = [*found, *answer[0]], capped or answer[1]
+        return found[:limit], capped or ("limit" if len(found) > limit else None)
 
     async def wait(
         self, selector: Selector, gone: bool = False, timeout: float = 10.0, target: Optional[Target] = None
