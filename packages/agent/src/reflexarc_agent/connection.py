@@ -16,7 +16,7 @@ from reflexarc_agent.backend import RefusalError
 from reflexarc_agent.channel import Channel, HostGoneError
 from reflexarc_agent.exec import Execution
 from reflexarc_agent.registry import Registry, Session
-from reflexarc_wire import Asked, GuestEnd, Malformed, WireError, write_refusal, write_reply
+from reflexarc_wire import Asked, GuestEnd, Malformed, WireError, write_event, write_refusal, write_reply
 from reflexarc_wire.errors import BAD_REQUEST, NOT_AUTHORIZED, OS_ERROR
 from reflexarc_wire.replies import Failure
 from reflexarc_wire.requests import Exec, Hello
@@ -52,19 +52,23 @@ class Connection:
     def _converse(self, session: Session) -> None:
         """Serve requests until one ends the conversation; raises HostGoneError where the host does."""
         try:
-            while self._answer(self._next(), session):
+            while self._answer(self._next(session), session):
                 pass
         except WireError as error:
             # Amid a command's output an answer would be glued to half a line.
             if not self._end.executing:
                 self._send(write_reply(_failure(error)))
 
-    def _next(self) -> Union[Asked, Malformed]:
+    def _next(self, session: Session) -> Union[Asked, Malformed]:
+        """Wait for the next request, and tell the events that come meanwhile."""
         while True:
             found = self._end.next()
             if isinstance(found, (Asked, Malformed)):
                 return found
-            self._end.feed(channels.receive(self._channel, self._deadline))
+            told = session.subscription
+            self._end.feed(channels.receive(self._channel, self._deadline, told))
+            if told and (events := told.take()):
+                self._send(b"".join(map(write_event, events)))
 
     def _answer(self, asked: Union[Asked, Malformed], session: Session) -> bool:
         """Answer one request, and return whether another may follow."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from typing import Any, Callable, Coroutine, Dict, List, Mapping, Optional, TypeVar
+from typing import Any, Callable, Coroutine, Dict, List, Mapping, Optional, Tuple, TypeVar
 
 from reflexarc_agent.backend import Backend, Handlers, RefusalError
+from reflexarc_agent.backends.linux.apps.features import AppsFeature, ClipboardFeature, refused
 from reflexarc_agent.backends.linux.atspi.accessibility import Accessibility
 from reflexarc_agent.backends.linux.atspi.acting import Delivery
 from reflexarc_agent.backends.linux.atspi.errors import AtSpiError
@@ -17,12 +18,15 @@ from reflexarc_agent.backends.linux.x11.capture import Area
 from reflexarc_agent.backends.linux.x11.devices import X11
 from reflexarc_agent.backends.linux.x11.encoding import jpeg, png
 from reflexarc_agent.backends.linux.x11.errors import NotTypeableError, X11Error
+from reflexarc_agent.backends.linux.x11.monitors import Monitor, MonitorChanges, monitors
+from reflexarc_agent.subscription import Subscription
 from reflexarc_wire import replies, requests
 from reflexarc_wire.errors import BAD_REQUEST, OS_ERROR, UNSUPPORTED
-from reflexarc_wire.values import App, Display, Key, Node, Readiness, Rect
+from reflexarc_wire.values import App, AxEvent, Display, DisplayChanged, Node, Readiness, Rect
 
 T = TypeVar("T")
-FOUND, WAIT = 20, 10.0
+FOUND, MOST, WAIT = 20, 1_000, 10.0
+EVENTS = ("ax", "display_changed")
 GRANT = "run the agent inside the desktop session of the user, with at-spi2-core installed"
 X11_GRANT = "run the agent inside an X11 session"
 
@@ -83,7 +87,10 @@ class Desktop:
 def backends(environ: Mapping[str, str]) -> List[Backend]:
     """The backends of this session, which may still be to come: their readiness tells."""
     desktop = Desktop(environ)
-    return [AccessibilityFeature(desktop), ScreenFeature(desktop), InputFeature(desktop)]
+    return [
+        *(AccessibilityFeature(desktop), ScreenFeature(desktop), InputFeature(desktop)),
+        *(AppsFeature(desktop.x11, environ), ClipboardFeature(desktop.x11, X11_GRANT)),
+    ]
 
 
 def _readiness(ask: Callable[[], object], grant: str) -> Readiness:
@@ -117,6 +124,7 @@ class AccessibilitySession:
         self._source: Optional[Accessibility] = None
         self._session: Optional[Session] = None
         self._refs = Refs()
+        self._listening: Optional[Listening] = None
 
     @property
     def handlers(self) -> Handlers:
@@ -129,20 +137,19 @@ class AccessibilitySession:
             requests.AxFind: self.find,
             requests.AxWait: self.wait,
             requests.AxApps: self.apps,
+            requests.Subscribe: self.subscribe,
             requests.AxActions: lambda r: replies.AxActionsReply(
                 tuple(self._run(lambda s: s.actions(r.ref)))
             ),
         }
 
     def close(self) -> None:
+        if self._listening:
+            self._listening.stop()
         self._source = self._session = None
 
     def dump(self, request: requests.AxDump) -> replies.AxDumpReply:
         """A tree or an outline."""
-        if request.earlier is not None:
-            raise RefusalError(
-                UNSUPPORTED, "this agent tells no differences between dumps: leave out `since`"
-            )
         told = self._run(
             lambda session: session.dump(
                 target=request.target,
@@ -152,6 +159,7 @@ class AccessibilitySession:
                 deadline=min(request.deadline or 5.0, 60.0),
                 outlined=request.format == "outline",
                 interactive_only=bool(request.interactive_only),
+                since=request.earlier,
             )
         )
         tree = told.get("tree")
@@ -161,12 +169,15 @@ class AccessibilitySession:
             complete=told["complete"],
             capped=told["capped"],
             count=told["count"],
+            dump=told["dump"],
+            earlier=told.get("since"),
+            removed=tuple(told["removed"]) if "removed" in told else None,
         )
 
     def find(self, request: requests.AxFind) -> replies.AxFindReply:
-        """What a selector means in the frontmost application."""
-        limit = request.limit or FOUND
-        told = self._run(lambda session: session.find(_selector(request), limit=limit))
+        """What a selector means, in every application."""
+        limit = max(1, min(request.limit or FOUND, MOST))
+        told = self._run(lambda session: session.find(_selector(request), None, limit))
         return replies.AxFindReply(tuple(map(to_node, told["nodes"])), told["complete"], told["capped"])
 
     def wait(self, request: requests.AxWait) -> replies.NodeReply:
@@ -178,18 +189,68 @@ class AccessibilitySession:
         """The applications that offer a tree."""
         return replies.AxAppsReply(tuple(App(**app) for app in self._run(lambda session: session.apps())))
 
+    def subscribe(self, request: requests.Subscribe) -> Subscription:
+        """Tell changes of the tree and of the displays from now on."""
+        wanted = EVENTS if request.events is None else request.events
+        unknown = [name for name in wanted if name not in EVENTS]
+        if unknown:
+            raise RefusalError(
+                BAD_REQUEST, f"there are the events {', '.join(EVENTS)}, not {unknown[0][:40]!r}"
+            )
+        self._run(_present)
+        if self._listening:
+            self._listening.stop()
+        self._listening = Listening(tuple(name for name in EVENTS if name in wanted))
+        self._listen()
+        return self._listening.subscription
+
+    def _listen(self) -> None:
+        if self._listening and self._source and self._session:
+            self._listening.start(self._source, self._session)
+
     def _run(self, operation: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
         accessibility = self._desktop.accessibility()
         if self._session is None or self._source is not accessibility:
             # What the references named went with the bus: none may come to name something else.
             self._refs.end_all()
             self._source, self._session = accessibility, accessibility.session(self._refs)
+            self._listen()
         try:
             return accessibility.run(operation(self._session))
         except AtSpiError as error:
             raise RefusalError(error.code, str(error)) from error
         except (NotTypeableError, X11Error) as error:
             raise RefusalError(OS_ERROR, str(error)) from error
+
+
+async def _present(session: Session) -> None:
+    """Nothing but that the bus is there."""
+
+
+class Listening:
+    """What one connection is told of the accessibility bus and the display that are there now."""
+
+    def __init__(self, events: Tuple[str, ...]) -> None:
+        self.subscription = Subscription(events)
+        self._stops: List[Callable[[], None]] = []
+
+    def start(self, accessibility: Accessibility, session: Session) -> None:
+        """Listen to these, and no longer to those before."""
+        self.stop()
+        put = self.subscription.put
+        if "ax" in self.subscription.events:
+            self._stops.append(accessibility.listen(session, lambda kind, ref: put(AxEvent(kind, ref))))
+        devices = accessibility.devices
+        if "display_changed" in self.subscription.events and isinstance(devices, X11):
+            with suppress(X11Error):
+                changes = MonitorChanges(devices.display.name)
+                self._stops.append(accessibility.watch(changes, lambda: put(DisplayChanged())))
+
+    def stop(self) -> None:
+        """Listen no longer."""
+        for stop in self._stops:
+            stop()
+        self._stops.clear()
 
 
 def _selector(request: requests.AxFind) -> Selector:
@@ -226,10 +287,8 @@ class _DisplaySession:
     def _with(self, act: Callable[[X11], T]) -> T:
         try:
             return act(self._desktop.x11())
-        except NotTypeableError as error:
-            raise RefusalError(BAD_REQUEST, str(error)) from error
         except X11Error as error:
-            raise RefusalError(OS_ERROR, str(error)) from error
+            raise refused(error) from error
 
     def _act(self, act: Callable[[X11], object]) -> replies.Done:
         self._with(act)
@@ -260,7 +319,7 @@ class ScreenSession(_DisplaySession):
     def handlers(self) -> Handlers:
         return {
             requests.Screenshot: self.screenshot,
-            requests.Displays: lambda r: replies.DisplaysReply((self._with(_display),)),
+            requests.Displays: lambda r: replies.DisplaysReply(tuple(map(_display, self._with(_monitors)))),
             requests.Cursor: lambda r: replies.CursorReply(
                 *self._with(lambda x11: x11.display.pointer()[:2])
             ),
@@ -271,30 +330,41 @@ class ScreenSession(_DisplaySession):
 
     def screenshot(self, request: requests.Screenshot) -> replies.ScreenshotReply:
         """A picture, as PNG where JPEG wasn't asked for or can't be made."""
-        region = request.region
-        area = Area(*(round(edge) for edge in (region.x, region.y, region.w, region.h))) if region else None
         window = request.window
         if isinstance(window, str):
             raise RefusalError(BAD_REQUEST, f"a window of this desktop is a number, not {window[:40]!r}")
         if request.scale not in (None, 1):
             raise RefusalError(UNSUPPORTED, "this agent doesn't scale pictures: leave out `scale`")
-        self._only(request.display)
+        area = self._area(request)
         picture = self._with(lambda x11: x11.capture.take(window, area))
         image = jpeg(picture, request.quality or 80) if request.format == "jpeg" else None
         if image is None:
             return replies.ScreenshotReply(png(picture), picture.width, picture.height, 1.0, "png")
         return replies.ScreenshotReply(image, picture.width, picture.height, 1.0)
 
-    def _only(self, display: Optional[Key]) -> None:
-        """Refuse any display but the one there is."""
-        name = self._with(lambda x11: x11.display.name)
-        if display not in (None, name):
-            raise RefusalError(UNSUPPORTED, f"this agent sees the display {name} only: leave out `display`")
+    def _area(self, request: requests.Screenshot) -> Optional[Area]:
+        """What is to be taken: of the screen or the window, the part within the display that was named."""
+        region, display = request.region, request.display
+        area = Area(*(round(edge) for edge in (region.x, region.y, region.w, region.h))) if region else None
+        if display is None or display == self._with(lambda x11: x11.display.name):
+            return area
+        there = {monitor.name: monitor.area for monitor in self._with(_monitors)}
+        if display not in there:
+            raise RefusalError(
+                UNSUPPORTED, f"the displays here are {', '.join(there)}, not {str(display)[:40]!r}"
+            )
+        if request.window is not None:
+            raise RefusalError(BAD_REQUEST, "a picture is of a window or of a display: leave one out")
+        return area or there[str(display)]
 
 
-def _display(x11: X11) -> Display:
-    size = x11.display.attributes(x11.display.root)
-    return Display(x11.display.name, 0, 0, size.width, size.height, 1.0, True)
+def _monitors(x11: X11) -> List[Monitor]:
+    return monitors(x11.display)
+
+
+def _display(monitor: Monitor) -> Display:
+    area = monitor.area
+    return Display(monitor.name, area.x, area.y, area.w, area.h, 1.0, monitor.primary)
 
 
 class InputFeature(_DisplayFeature):

@@ -15,7 +15,7 @@ from reflexarc_agent.backends.linux.dbus.address import session_bus
 from reflexarc_agent.backends.linux.dbus.bus import DAEMON, Bus, Call, call_of
 from reflexarc_agent.backends.linux.dbus.encoding import Variant
 from reflexarc_agent.backends.linux.dbus.errors import BusConnectError, CallError, DBusError, NoReplyError
-from reflexarc_agent.backends.linux.dbus.message import INTERFACE, SENDER, Message
+from reflexarc_agent.backends.linux.dbus.message import INTERFACE, PATH, SENDER, Message
 
 STATUS = "org.a11y.Status"
 APPLICATIONS = 200
@@ -30,9 +30,11 @@ class Desktop:
         self.bounds = bounds or Bounds()
         self.mirrors = Mirrors(bus, self.bounds, origin)
         self.changes = 0
+        self.listeners: set[events.Listener] = set()
         self._waiting: set[asyncio.Future[None]] = set()
         self._apps: dict[str, Application] = {}
         bus.on_signal = self._signalled
+        bus.on_lost = lambda: self._tell("lost")
 
     @classmethod
     async def open(cls, environ: Mapping[str, str], origin: Optional[Origin] = None) -> Desktop:
@@ -97,6 +99,12 @@ class Desktop:
         if app and message.text(INTERFACE) in events.INTERFACES:
             events.apply(app, message)
         self.tell_change()
+        if self.listeners:
+            self._tell(events.kind(message) if app else "apps", (sender, message.text(PATH)) if app else None)
+
+    def _tell(self, kind: str, key: Optional[Key] = None) -> None:
+        for listener in list(self.listeners) if kind else ():
+            listener(kind, key)
 
     def _left(self, message: Message) -> None:
         """Forget an application whose connection has ended."""
@@ -108,6 +116,7 @@ class Desktop:
             app = self._apps.pop(str(values[0]), None)
             if app:
                 app.close()
+                self._tell("apps")
             self.tell_change()
 
     # -- applications

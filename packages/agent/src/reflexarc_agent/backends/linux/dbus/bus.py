@@ -64,6 +64,7 @@ class Bus(asyncio.Protocol):
         self.name = ""
         self.on_signal: Callable[[Message], None] | None = None
         self.on_call: Callable[[Message], tuple[str, list[Any]] | None] | None = None
+        self.on_lost: Callable[[], None] | None = None
         self.closed = False
         self._protocol = Protocol(uid)
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -243,6 +244,8 @@ class Bus(asyncio.Protocol):
         self._waiting.clear()
         for ticket in tickets:
             self._tell(ticket, lost)
+        if self.on_lost:
+            self.on_lost()
 
 
 def _result(message: Message) -> Result:

@@ -9,3 +9,15 @@ class X11Error(Exception):
 
 class NotTypeableError(X11Error):
     """A character or a key that no keyboard of this server can send."""
+
+
+class TooLargeError(X11Error):
+    """A text is beyond what is passed on."""
+
+
+class NoAnswerError(X11Error):
+    """Another client doesn't answer."""
+
+
+class NoManagerError(X11Error):
+    """That takes a window manager, and none runs or it doesn't offer it."""
