@@ -25,7 +25,7 @@ def test_where_a_secret_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     [
         ("env:NO_SUCH_VARIABLE", "is not set"),
         ("file:/nonexistent", "No such file"),
-        ("file:/dev/zero", "more than 1 MiB"),
+        ("file:/dev/zero", "no plain file"),
         ("open sesame", "where it is found"),
         ("", "given again"),
     ],

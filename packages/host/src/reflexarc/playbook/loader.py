@@ -10,6 +10,7 @@ from typing import cast
 from reflexarc.errors import PlaybookError
 from reflexarc.machine.policy import CLASSES, OPERATIONS
 from reflexarc.observation import CONFIDENT, Phases
+from reflexarc.plainfiles import read_plain
 from reflexarc.playbook import document as documents
 from reflexarc.playbook import needles
 from reflexarc.playbook.condition_loader import ConditionLoader
@@ -44,8 +45,10 @@ def load_file(path: FilePath, phases: Phases) -> Playbook:
 def read_file(path: FilePath) -> Document:
     """Read a YAML or JSON file with what it includes, unchecked beyond its syntax; raises PlaybookError."""
     try:
-        with path.open("rb") as file:
-            text = file.read(4 * documents.MAX_CHARACTERS + 1).decode("utf-8")
+        raw = read_plain(path, 4 * documents.MAX_CHARACTERS)
+        if len(raw) > 4 * documents.MAX_CHARACTERS:
+            raise PlaybookError(f"larger than {documents.MAX_CHARACTERS:,} characters", path=str(path))
+        text = raw.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise PlaybookError(f"can't read the playbook: {reason}", path=str(path)) from error

@@ -13,6 +13,7 @@ from urllib.parse import quote, quote_plus
 
 from reflexarc.errors import ConfigError
 from reflexarc.observation import Observation, ScreenText
+from reflexarc.plainfiles import read_plain
 
 SHORTEST = 3
 LEAST_BEGINNING = 5
@@ -34,8 +35,7 @@ def resolve(name: str, reference: str) -> str:
             raise ConfigError(f"the secret {name!r} is to come from the environment, and {where} is not set")
     elif kind == "file":
         try:
-            with Path(where).expanduser().open("rb") as file:
-                raw = file.read(MAX_SIZE + 1)
+            raw = read_plain(Path(where).expanduser(), MAX_SIZE)
             if len(raw) > MAX_SIZE:
                 raise ConfigError(
                     f"the secret {name!r} can't be read from its file: more than {MAX_SIZE >> 20} MiB"
