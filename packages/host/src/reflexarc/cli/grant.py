@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from reflexarc.cli.asking import shown_request, typed_code
-from reflexarc.cli.options import entry_of, inventory_option, json_option
-from reflexarc.cli.text import dump, is_terminal, one_line, person
+from reflexarc.cli.options import entry_of, inventory_option, json_option, targets_begun
+from reflexarc.cli.text import called, dump, is_terminal, one_line, person
 from reflexarc.errors import ConfigError, RunError, SafetyError
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.places import places
@@ -69,7 +69,7 @@ def grant() -> None:
 
 
 @grant.command()
-@click.argument("target", metavar="RUN|MACHINE")
+@click.argument("target", metavar="RUN|MACHINE", shell_complete=targets_begun)
 @click.argument("operations", metavar="OPS...", nargs=-1, required=True)
 @click.option(
     "--expires", type=_Duration(), default=900.0, show_default="15m", help="For how long it can be used."
@@ -96,7 +96,7 @@ def give(
     )  # fmt: skip
     click.echo(f"grant {given.id}: {', '.join(given.operations)}, until {_clock(given.expires)}")
     if run:
-        click.echo(f"  reflexarc runs reply {run.run_id} resume  goes on with it")
+        click.echo(f"  {called()} runs reply {run.run_id} resume  # goes on with it")
 
 
 def _split(words: str) -> list[str]:
@@ -106,7 +106,7 @@ def _split(words: str) -> list[str]:
 
 def _run_of(target: str) -> RunState | None:
     """The run that is meant, None where it is no run's id."""
-    journal = Journal(places().journal)
+    journal = Journal(places().journal, read_only=True)
     try:
         found = [run.run_id for run in journal.runs() if run.run_id.startswith(target)]
         if not found:
