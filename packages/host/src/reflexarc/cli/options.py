@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +23,18 @@ inventory_option: Callable[[F], F] = click.option(
     type=click.Path(path_type=Path),
     help="Inventory file (default: ./reflexarc.toml, else the user's own).",
 )
+
+
+class Seconds(click.FloatRange):
+    """A time that somebody may wait: up to a day."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 86_400)
+
+    def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        # What is no number is neither below nor above any.
+        return self.fail(f"{value!r} is no time", param, ctx) if math.isnan(seconds) else seconds
 
 
 def machines_begun(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:

@@ -39,7 +39,11 @@ def report(run_id: str, html: Path | None, junit: Path | None) -> None:
 @click.command("stats")
 @click.option("--by", type=click.Choice(GROUPINGS), default="playbook", show_default=True)
 @click.option(
-    "--limit", default=1000, show_default=True, type=click.IntRange(1), help="Only the newest runs."
+    "--limit",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(1, 1_000_000),
+    help="Only the newest runs.",
 )
 @json_option
 def show_stats(by: str, limit: int, as_json: bool) -> None:

@@ -64,7 +64,11 @@ class Wish:
 )
 @click.option("--var", "variables", multiple=True, metavar="NAME=VALUE", help="A variable; repeatable.")
 @click.option(
-    "--secret", "secrets", multiple=True, metavar="NAME=REF", help="A secret from env:VARIABLE or file:PATH."
+    "--secret",
+    "secrets",
+    multiple=True,
+    metavar="NAME=REF",
+    help="A secret from env:VARIABLE, file:PATH or keyring:NAME.",
 )
 @click.option(
     "--secret-file", "secret_files", multiple=True, metavar="NAME=PATH", help="A secret from a file."
@@ -89,7 +93,11 @@ class Wish:
     help="Record the screen into the run's folder, and into FILE, an animated WebP picture, too.",
 )
 @click.option(
-    "--max-escalations", default=20, show_default=True, type=click.IntRange(0), help="Fail after so many."
+    "--max-escalations",
+    default=20,
+    show_default=True,
+    type=click.IntRange(0, 1000),
+    help="Fail after so many.",
 )
 @click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
 @inventory_option

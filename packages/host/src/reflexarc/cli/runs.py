@@ -52,7 +52,7 @@ def runs() -> None:
 @runs.command("list")
 @click.option("--machine", shell_complete=machines_begun, help="Only runs of this machine.")
 @click.option("--held", is_flag=True, help="Only runs that are held.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1))
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000_000))
 @json_option
 def list_runs(machine: str | None, held: bool, limit: int, as_json: bool) -> None:
     """List runs, newest first."""

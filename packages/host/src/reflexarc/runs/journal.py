@@ -83,22 +83,24 @@ class Journal:
             self._prepare()
 
     def _opened_to_read(self) -> sqlite3.Connection:
-        if not self.path.exists():
-            db = sqlite3.connect(":memory:", isolation_level=None)
-            db.executescript(f"{_SCHEMA} PRAGMA user_version={VERSION}; PRAGMA query_only=1;")
-            return db
         place = self.path.absolute().as_uri()
-        db = sqlite3.connect(f"{place}?mode=ro", uri=True, timeout=10.0, isolation_level=None)
-        try:
-            self._require_version(db)
-        except sqlite3.OperationalError:
-            db.close()
-            if Path(f"{self.path}-wal").exists():
-                raise
-            # SQLite shares the index of its log in a file beside; where none can be made, and there is no log, nobody
-            # writes either.
-            db = sqlite3.connect(f"{place}?immutable=1", uri=True, isolation_level=None)
-            self._require_version(db)
+        # SQLite shares the index of its log in a file beside; where none can be made, and there is no log, nobody
+        # writes either.
+        ways = ["mode=ro"] if Path(f"{self.path}-wal").exists() else ["mode=ro", "immutable=1"]
+        for way in ways if self.path.exists() else ():
+            db = sqlite3.connect(f"{place}?{way}", uri=True, timeout=10.0, isolation_level=None)
+            try:
+                if self._require_version(db):
+                    return db
+                db.close()
+                break
+            except sqlite3.OperationalError:
+                db.close()
+                if way == ways[-1]:
+                    raise
+        # Nobody has begun a journal here, or somebody is about to.
+        db = sqlite3.connect(":memory:", isolation_level=None)
+        db.executescript(f"{_SCHEMA} PRAGMA user_version={VERSION}; PRAGMA query_only=1;")
         return db
 
     def _prepare(self) -> None:

@@ -231,9 +231,9 @@ class Session:
         """Start a run: check everything, take the locks, write its start; `Run.drive` then goes on.
 
         variables: values by name. secret_values: secrets by name, kept in memory only; secret_references say
-        where another process finds them again (`env:NAME`, `file:PATH`). grant: operation or class names that
-        a person authorises. start_at: name or index of the step to begin with. video: whether what the screen shows
-        is recorded, into `video.webp` of the run's folder.
+        where another process finds them again (`env:NAME`, `file:PATH`, `keyring:NAME`). grant: operation or class
+        names that a person authorises. start_at: name or index of the step to begin with. video: whether what the
+        screen shows is recorded, into `video.webp` of the run's folder.
 
         Raises PlaybookError, CapabilityError, MachineBusyError or SafetyError; nothing was sent then.
         """
