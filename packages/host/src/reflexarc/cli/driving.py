@@ -187,11 +187,9 @@ def _picture(file: Path) -> bytes:
 
 def _read(file: str) -> object:
     try:
-        most = document.MAX_CHARACTERS
-        text = sys.stdin.read(most + 1) if file == "-" else read_plain(Path(file), 4 * most).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise PlaybookError(f"can't read it: {reason}", path=file) from error
+        text = sys.stdin.read(document.MAX_CHARACTERS + 1) if file == "-" else document.read(Path(file))
+    except UnicodeDecodeError as error:
+        raise PlaybookError("it is not UTF-8 text", path=file) from error
     parsed = document.parse(text, file)
     needles.embed(parsed, Path.cwd() if file == "-" else Path(file).parent)
     return parsed.data

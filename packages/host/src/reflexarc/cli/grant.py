@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from reflexarc.cli.asking import shown_request, typed_code
 from reflexarc.cli.options import entry_of, inventory_option, json_option, targets_begun
@@ -58,6 +59,10 @@ class _Grants(click.Group):
             args = ["give", *args]
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        targets = [CompletionItem(target) for target in targets_begun(ctx, None, incomplete)]
+        return [*super().shell_complete(ctx, incomplete), *targets]
+
 
 @click.group(cls=_Grants, subcommand_metavar="RUN|MACHINE OPS... | list | revoke ID")
 def grant() -> None:
@@ -69,7 +74,7 @@ def grant() -> None:
 
 
 @grant.command()
-@click.argument("target", metavar="RUN|MACHINE", shell_complete=targets_begun)
+@click.argument("target", metavar="RUN|MACHINE")
 @click.argument("operations", metavar="OPS...", nargs=-1, required=True)
 @click.option(
     "--expires", type=_Duration(), default=900.0, show_default="15m", help="For how long it can be used."

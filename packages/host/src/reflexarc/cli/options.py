@@ -37,7 +37,7 @@ class Seconds(click.FloatRange):
         return self.fail(f"{value!r} is no time", param, ctx) if math.isnan(seconds) else seconds
 
 
-def machines_begun(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+def machines_begun(context: click.Context, parameter: click.Parameter | None, begun: str) -> list[str]:
     """The machines of the inventory that a word could become; none where it can't be read."""
     from reflexarc.inventory import entries
 
@@ -48,7 +48,7 @@ def machines_begun(context: click.Context, parameter: click.Parameter, begun: st
     return [name for name in machines if name.startswith(begun)]
 
 
-def _runs_begun(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+def _runs_begun(context: click.Context, parameter: click.Parameter | None, begun: str) -> list[str]:
     """The ids of the newest runs that a word could become; none where the journal can't be read."""
     from reflexarc.inventory.places import places
     from reflexarc.runs.journal import Journal
@@ -60,7 +60,7 @@ def _runs_begun(context: click.Context, parameter: click.Parameter, begun: str) 
     return [run.run_id for run in runs if run.run_id.startswith(begun)][:MAX_COMPLETED]
 
 
-def targets_begun(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+def targets_begun(context: click.Context, parameter: click.Parameter | None, begun: str) -> list[str]:
     """The runs and machines that a word could become."""
     return [*_runs_begun(context, parameter, begun), *machines_begun(context, parameter, begun)]
 

@@ -6,9 +6,11 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from reflexarc.errors import PlaybookError
+from reflexarc.plainfiles import read_plain
 
 if TYPE_CHECKING:
     import yaml
@@ -54,6 +56,18 @@ class Document:
 def _spell(path: Path) -> str:
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.lstrip(".")
+
+
+def read(path: FilePath) -> str:
+    """The text of a file; raises PlaybookError where it is no plain one, can't be read or is too large."""
+    try:
+        raw = read_plain(path, 4 * MAX_CHARACTERS)
+        if len(raw) > 4 * MAX_CHARACTERS:
+            raise PlaybookError(f"larger than {MAX_CHARACTERS:,} characters", path=str(path))
+        return raw.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise PlaybookError(f"can't read the playbook: {reason}", path=str(path)) from error
 
 
 def parse(text: str, name: str | None = None) -> Document:

@@ -10,7 +10,6 @@ from typing import cast
 from reflexarc.errors import PlaybookError
 from reflexarc.machine.policy import CLASSES, OPERATIONS
 from reflexarc.observation import CONFIDENT, Phases
-from reflexarc.plainfiles import read_plain
 from reflexarc.playbook import document as documents
 from reflexarc.playbook import needles
 from reflexarc.playbook.condition_loader import ConditionLoader
@@ -44,15 +43,7 @@ def load_file(path: FilePath, phases: Phases) -> Playbook:
 
 def read_file(path: FilePath) -> Document:
     """Read a YAML or JSON file with what it includes, unchecked beyond its syntax; raises PlaybookError."""
-    try:
-        raw = read_plain(path, 4 * documents.MAX_CHARACTERS)
-        if len(raw) > 4 * documents.MAX_CHARACTERS:
-            raise PlaybookError(f"larger than {documents.MAX_CHARACTERS:,} characters", path=str(path))
-        text = raw.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise PlaybookError(f"can't read the playbook: {reason}", path=str(path)) from error
-    document = documents.parse(text, str(path))
+    document = documents.parse(documents.read(path), str(path))
     needles.embed(document, path.parent)
     return included(document, path)
 
