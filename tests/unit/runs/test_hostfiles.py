@@ -89,7 +89,7 @@ def test_what_a_person_types_may_lie_elsewhere_and_has_to_be_there(host: HostPat
 
 
 def test_a_run_does_not_begin(host: HostPaths, tmp_path: Path) -> None:
-    steps = [{"name": "a", "action": "press_key", "args": {"key": "enter"}}]
+    steps: list[dict[str, object]] = [{"name": "a", "action": "press_key", "args": {"key": "enter"}}]
     steps.append({"name": "b", **step("mount_iso", "none.iso")})
 
     async def play() -> list[str]:

@@ -254,10 +254,13 @@ async def _go_on(
     from reflexarc.cli.driving import drive
     from reflexarc.cli.progress import view
     from reflexarc.inventory.opening import open_session
-    from reflexarc.runs.secrets import resolve
+    from reflexarc.runs.secrets import IN_MEMORY, resolve
 
     values = {name: resolve(name, reference) for name, reference in secrets.items()}
     interactive = is_terminal(sys.stdin) and is_terminal(sys.stdout) and not as_json
+    for name, reference in ledger.state.secrets.items() if interactive else ():
+        if reference == IN_MEMORY and name not in values:
+            values[name] = click.prompt(name, hide_input=True, err=True)
     async with open_session(_entry(ledger, inventory), holder=f"run {ledger.state.run_id}") as session:
         shown = view()
         run = session.take_up(ledger.state.run_id, secret_values=values, listener=shown)

@@ -20,6 +20,8 @@ SHORTEST = 3
 LEAST_BEGINNING = 5
 MASK = "*"
 MAX_SIZE = 1 << 20
+# The reference of a secret that was typed, or handed over by a program: no other process can find it again.
+IN_MEMORY = "given by the caller"
 
 
 def resolve(name: str, reference: str) -> str:
@@ -40,7 +42,8 @@ def resolve(name: str, reference: str) -> str:
         case "keyring":
             value = keyring.password(name, where)
         case _:
-            what = "is given by where it is found, not as itself" if reference else "has to be given again"
+            again = reference in ("", IN_MEMORY)
+            what = "has to be given again" if again else "is given by where it is found, not as itself"
             raise ConfigError(
                 f"the secret {name!r} {what}: --secret {name}=env:NAME, {name}=file:PATH or {name}=keyring:NAME"
             )

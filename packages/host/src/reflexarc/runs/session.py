@@ -250,7 +250,7 @@ class Session:
         values = {name: secrets.resolve(name, ref) for name, ref in references.items()}
         for name, value in (secret_values or {}).items():
             values[name] = secrets.checked(name, value)
-            references.setdefault(name, "given by the caller")
+            references.setdefault(name, secrets.IN_MEMORY)
         given = _variables(playbook, variables or {}, values)
         typed = [] if self.machine.guard.agent else _typed(playbook, variables or {})
         for name, operation in typed:
