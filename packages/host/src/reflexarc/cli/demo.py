@@ -93,7 +93,7 @@ def _tell_what_next(run_id: str, machine: DemoMachine) -> None:
         ("the machine by hand", f"machines start {name} --inventory {inventory}"),
         ("one of your own", "init lab1 --disk DISK.qcow2"),
     ):
-        click.echo(f"  {what:<20} {called()} {words}", err=True)
+        click.echo(f"  {called()} {words}  # {what}", err=True)
 
 
 def _tell_how_to_answer(run_id: str, recover: Path) -> None:
