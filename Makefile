@@ -3,6 +3,8 @@ PYTHON := .venv/bin/python
 STAMP := .venv/.stamp
 TESTS_STAMP := .venv/.tests-stamp
 SOURCES := packages tests benchmarks tools guests
+# Tests wait more than they work: those of two files at a time.
+BESIDE := -n 2 --dist loadfile
 
 .PHONY: setup demo surprise check test test-full bench lock clean
 .DEFAULT_GOAL := setup
@@ -28,10 +30,10 @@ check: $(TESTS_STAMP)
 	for platform in linux darwin; do .venv/bin/mypy --platform $$platform $(SOURCES) || exit 1; done
 	.venv/bin/vermin --quiet --target=3.9- --no-tips --violations packages/wire/src packages/agent/src
 	.venv/bin/lint-imports
-	$(PYTHON) -m pytest -m "not full" tests/unit tests/contract
+	$(PYTHON) -m pytest -m "not full" $(BESIDE) tests/unit tests/contract
 
 test: check
-	$(PYTHON) -m pytest -m "not full" tests/e2e
+	$(PYTHON) -m pytest -m "not full" $(BESIDE) tests/e2e
 
 test-full: check
 	REFLEXARC_TESTS=full tools/setup
