@@ -138,16 +138,14 @@ class ReplayAccessibility:
 
 
 def _is_meant(element: Element, selector: Selector) -> bool:
-    value = "" if element.value is None else str(element.value)
+    value = element.value_text
     asked = (
         (selector.role, selector.role in (element.role, element.native)),
         (selector.name, element.name == selector.name),
         (selector.value, value == selector.value),
         (selector.text, (selector.text or "") in element.name or (selector.text or "") in value),
-        (selector.enabled, element.enabled is not False if selector.enabled else element.enabled is False),
-        (selector.focused, bool(element.focused) is selector.focused),
     )
-    return all(holds for wanted, holds in asked if wanted is not None)
+    return all(holds for wanted, holds in asked if wanted is not None) and selector.fits_state(element)
 
 
 def _covers(element: Element, x: float, y: float) -> bool:
