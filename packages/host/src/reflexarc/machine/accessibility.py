@@ -90,6 +90,11 @@ class Element:
     children: tuple[Element, ...] = ()
 
     @property
+    def app(self) -> str:
+        """The name of its application."""
+        return self.path[0] if self.path else ""
+
+    @property
     def value_text(self) -> str:
         """Its value as selectors and reports spell it."""
         if isinstance(self.value, bool):
