@@ -6,14 +6,13 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.agents import PATIENCE, environment
+from tests.agents import PATIENCE, archive
 from tests.guests import build_guest, cloud_kernel
 from tests.serial import Line
 
@@ -59,10 +58,7 @@ def build(folder: Path) -> tuple[Path, Path]:
     init = INIT.format(modules=" ".join(MODULES), ports=ports)
     root, image = folder / "root", folder / "initrd"
     put_python(root)
-    subprocess.run(
-        [sys.executable, "-m", "reflexarc_agent.archive", str(root / "reflexarc-agent.pyz")],
-        env=environment(), check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+    archive(root)
     build_guest(root, init, MODULES, image)
     return cloud_kernel().image, image
 

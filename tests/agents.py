@@ -25,6 +25,16 @@ SOURCES = [str(Path(package.__path__[0]).parent) for package in (reflexarc_agent
 PATIENCE = 20.0
 
 
+def archive(folder: Path) -> Path:
+    """Build the agent as one file in a folder."""
+    target = folder / "reflexarc-agent.pyz"
+    subprocess.run(
+        [sys.executable, "-m", "reflexarc_agent.archive", str(target)],
+        env=environment(), check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    return target
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a command gave; `last` is its last frame."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import yaml
 from guests.desktop.system import DesktopImage, build
+from tests.agents import archive
 
 from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
@@ -78,11 +79,7 @@ class Desk:
 
 def desk(folder: Path) -> Desk:
     """Build the system, and write inventories for its agent over vsock, virtio-serial and TCP, and with SSH."""
-    archive = folder / "reflexarc-agent.pyz"
-    subprocess.run(
-        [sys.executable, "-m", "reflexarc_agent.archive", str(archive)], check=True, capture_output=True
-    )
-    image = build(folder, archive)
+    image = build(folder, archive(folder))
     tcp, ssh = free_port(), free_port()
     (folder / "known_hosts").write_text(f"[127.0.0.1]:{ssh} {image.host_key.read_text()}")
     agents: dict[str, dict[str, object]] = {

@@ -4,7 +4,6 @@ import os
 import pwd
 import random
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,11 +116,9 @@ def test_a_signal_reaches_the_whole_group(agent: Agent) -> None:
 
 def test_a_background_child_holding_the_output_does_not_hold_the_exit(agent: Agent) -> None:
     with agent.host() as host:
-        began = time.monotonic()
         host.start(Exec(command="sleep 1000 & echo $!"))
         child = int(host.line())
         assert host.outcome() == Outcome(b"", b"", Exit(0, truncated=True))
-        assert time.monotonic() - began < PATIENCE / 2
     os.kill(child, 0)
     os.kill(child, signal.SIGKILL)
 

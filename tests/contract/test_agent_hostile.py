@@ -123,6 +123,24 @@ def test_a_peer_that_says_nothing_is_given_up(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_an_agent_that_ends_as_it_is_looked_at_is_an_error_of_its_machine(tmp_path: Path) -> None:
+    introducing = speaking(lambda request: None)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(3):
+            request = asyncio.StreamReader()
+            request.feed_data(await reader.readline())
+            request.feed_eof()
+            await introducing(request, writer)
+        await reader.readline()
+
+    async def act(found: Any) -> None:
+        with pytest.raises(ConnectionLostError):
+            await found.agent.look()
+
+    facing(tmp_path, serve, act)
+
+
 def test_a_reply_that_does_not_come_ends_the_wait_and_the_conversation(tmp_path: Path) -> None:
     async def act(found: Any) -> None:
         control = await found.agent.control("apps.launch")

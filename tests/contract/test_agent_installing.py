@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import agents
 from tests.agents import PATIENCE, environment
 
 from reflexarc_agent.installing import desktop_entry, unit
@@ -20,11 +21,7 @@ AWKWARD = ("a b", 'say "hi"', "50%", "$HOME", "back\\slash", "`id`", "'single'",
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("archive") / "reflexarc-agent.pyz"
-    subprocess.run(
-        [sys.executable, "-m", "reflexarc_agent.archive", str(target)], env=environment(), check=True
-    )
-    return target
+    return agents.archive(tmp_path_factory.mktemp("archive"))
 
 
 @pytest.fixture

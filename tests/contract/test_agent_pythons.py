@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.agents import PATIENCE, environment
+from tests import agents
+from tests.agents import PATIENCE
 from tests.unit.wire.transcripts import NAMES, connections
 
 from reflexarc_wire import VERSION
@@ -37,11 +38,7 @@ TOO_OLD = [version for version in PYTHONS if version < (3, 9)]
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("archive") / "reflexarc-agent.pyz"
-    subprocess.run(
-        [sys.executable, "-m", "reflexarc_agent.archive", str(target)], env=environment(), check=True
-    )
-    return target
+    return agents.archive(tmp_path_factory.mktemp("archive"))
 
 
 def run(

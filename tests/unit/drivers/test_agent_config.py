@@ -76,6 +76,7 @@ def test_paths_are_relative_to_the_inventory(tmp_path: Path) -> None:
         ),
         ({"transport": "unix"}, "path", "must be a text"),
         ({"transport": "unix", "path": "x" * 200}, "path", "107 bytes"),
+        ({"transport": "reverse", "path": "/" + "x" * 102}, "path", "102 bytes"),
         ({"transport": "unix", "path": "a", "port": 1}, "port", "goes with the transport vsock, hybrid, tcp"),
         ({"transport": "hybrid", "path": "a", "cid": 3}, "cid", "goes with the transport vsock"),
         ({"transport": "tcp", "token": "env:T"}, "host", "must be a text"),

@@ -6,6 +6,7 @@ import io
 import shlex
 import struct
 import subprocess
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -156,10 +157,12 @@ def test_a_picture_is_decoded_with_the_pixels_of_a_point() -> None:
 def test_a_picture_that_is_none_is_refused() -> None:
     good = png()
     huge = good[:16] + struct.pack(">II", 1 << 15, 1 << 15) + good[24:]
+    head = b"IHDR" + struct.pack(">II", 1 << 15, 1 << 15) + good[24:29]
+    grown = good[:33] + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head)) + good[33:]
     gif = io.BytesIO()
     Image.new("RGB", (3, 2)).save(gif, "GIF")
-    for data in (b"", b"No protocol specified", huge, good[:40], gif.getvalue()):
-        with pytest.raises(ValueError, match=r"PNG|screen|broken"):
+    for data in (b"", b"No protocol specified", huge, grown, good[:40], gif.getvalue()):
+        with pytest.raises(ValueError, match=r"no PNG|not a screen"):
             decoded(data)
 
 

@@ -67,12 +67,20 @@ class TestWaiting:
             ({"role": "push button"}, True),
             ({"name": "save"}, False),
             ({"value": "{{ word }}"}, True),
+            ({"value": "50"}, True),
+            ({"text": "Untold", "enabled": True}, False),
+            ({"text": "Untold", "enabled": False}, False),
         ],
     )
     def test_what_is_asked_of_it(self, tmp_path: Path, asked: dict[str, object], holds: bool) -> None:
         _, state = run(
             tmp_path,
-            desktop(button("Save"), field("Name", value="draft")),
+            desktop(
+                button("Save"),
+                field("Name", value="draft"),
+                field("Volume", 21, value=50.0),
+                field("Untold", 22, enabled=None),
+            ),
             {"action": "assert", "args": {"that": {"element": asked}}},
             vars={"word": "draft"},
         )

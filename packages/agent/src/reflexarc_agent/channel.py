@@ -136,13 +136,13 @@ class PipeChannel:
                 os.set_blocking(fd, blocking)
 
 
-class Source(Protocol):
+class Pollable(Protocol):
     """Something else to wait for; its descriptor is readable while there is something."""
 
     def fileno(self) -> int: ...
 
 
-def receive(channel: Channel, deadline: Optional[float] = None, other: Optional[Source] = None) -> bytes:
+def receive(channel: Channel, deadline: Optional[float] = None, other: Optional[Pollable] = None) -> bytes:
     """Wait for bytes, b"" where the other source has something first.
 
     Raises HostGoneError at the end of the stream, and once `deadline` has passed.
@@ -173,7 +173,7 @@ def linger(channel: Channel, seconds: float) -> None:
             receive(channel, deadline)
 
 
-def _wait(fd: int, events: int, deadline: Optional[float], other: Optional[Source] = None) -> List[int]:
+def _wait(fd: int, events: int, deadline: Optional[float], other: Optional[Pollable] = None) -> List[int]:
     """Wait until something can be done with one of these; returns the descriptors that are ready."""
     poll = select.poll()
     poll.register(fd, events)

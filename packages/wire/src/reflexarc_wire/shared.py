@@ -124,10 +124,6 @@ class SharedGuest:
     def feed(self, data: bytes) -> None:
         self._lines.feed(data)
 
-    def lose(self) -> None:
-        """Say that the host is gone; until one syncs, all it sends is astray."""
-        self.synced = False
-
     def next(self) -> Union[Began, Said, Left, Astray, None]:
         """Return what came next, or None until more is fed; what is astray is answered with `refusal`."""
         try:

@@ -48,6 +48,11 @@ class Selector:
             flag("showing") is not False,
         )
 
+    def fits_state(self, element: Element) -> bool:
+        """Whether it is enabled, and has the focus, as asked; one that doesn't say is neither enabled nor disabled."""
+        enabled = self.enabled is None or element.enabled is self.enabled
+        return enabled and (self.focused is None or bool(element.focused) is self.focused)
+
     def __str__(self) -> str:
         """In words: `push button "Build", enabled`."""
         words = [self.role or "element", *([f'"{self.name}"'] if self.name else [])]
@@ -83,6 +88,18 @@ class Element:
     actions: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     children: tuple[Element, ...] = ()
+
+    @property
+    def app(self) -> str:
+        """The name of its application."""
+        return self.path[0] if self.path else ""
+
+    @property
+    def value_text(self) -> str:
+        """Its value as selectors and reports spell it."""
+        if isinstance(self.value, bool):
+            return "true" if self.value else "false"
+        return "" if self.value is None else self.value if isinstance(self.value, str) else f"{self.value:g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class Elements:
         if self._app is None:
             return await self._accessibility.find(selector, limit=limit)
         found = await self._accessibility.find(selector, limit=MOST)
-        own = tuple(one for one in found.elements if one.path[:1] == (self._app,))
+        own = tuple(one for one in found.elements if one.app == self._app)
         complete = found.complete and len(own) <= limit
         return replace(found, elements=own[:limit], complete=complete)
 

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import io
+import struct
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,6 +57,24 @@ class Frame:
         out = io.BytesIO()
         self.image().save(out, "PNG", compress_level=3)
         return out.getvalue()
+
+
+@contextmanager
+def opened(file: bytes, *formats: str) -> Iterator[Image.Image]:
+    """Open a picture that may be hostile, of one of these formats of Pillow's; it is decoded where it is used.
+
+    Raises ValueError, in words, for any other file and for a broken one, also where that shows inside of the context.
+    """
+    from PIL import Image
+
+    # What Pillow warns of, a large picture, `pixels_of` refuses before a pixel is decoded.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        try:
+            with Image.open(io.BytesIO(file), formats=formats) as image:
+                yield image
+        except (OSError, SyntaxError, struct.error, zlib.error, Image.DecompressionBombError) as error:
+            raise ValueError(f"this is no {' or '.join(formats)} picture: {str(error)[:200]}") from error
 
 
 def pixels_of(image: Image.Image) -> Pixels:

@@ -50,15 +50,15 @@ class HostPaths:
         folders = tuple(Path(entry) for entry in self.media if not _ADDRESS.match(entry))
         return str(_confined(source, folders, "media", "media.mount"))
 
-    def check(self, operation: str, typed: str) -> None:
-        """Raise SafetyError where what a person typed can't serve the operation: before a run, not in its middle."""
+    def check(self, operation: str, name: str, *, typed: bool) -> None:
+        """Raise SafetyError where a file can't serve the operation: before a run, not in its middle."""
         match operation:
             case "media.mount":
-                self.image(typed, typed=True)
+                self.image(name, typed=typed)
             case "files.write":
-                self.open_source(typed, typed=True).close()
+                self.open_source(name, typed=typed).close()
             case _:
-                self.target(typed, typed=True)
+                self.target(name, typed=typed)
 
     def open_source(self, source: str, *, typed: bool) -> BinaryIO:
         """Open a file for upload; raises SafetyError where it is none that may be read."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import warnings
-
 import numpy as np
 
-from reflexarc.machine.frame import Pixels, pixels_of
+from reflexarc.machine.frame import Pixels, opened, pixels_of
 
 MAX_FILE = 128 * 1024
 MAX_SIDE = 1024
@@ -21,21 +18,15 @@ def decode(png: bytes) -> Pixels:
     Raises ValueError, in words, for one that is no PNG, too large (128 KiB, 1024 pixels a side, 262,144 in all), or
     that shows nothing to look for: less than 4 pixels a side, or a single colour.
     """
-    from PIL import Image
-
     if len(png) > MAX_FILE:
         raise ValueError(f"the picture is larger than {MAX_FILE >> 10} KiB")
-    try:
-        with warnings.catch_warnings(), Image.open(io.BytesIO(png), formats=("PNG",)) as image:
-            warnings.simplefilter("ignore")
-            width, height = image.size
-            if max(width, height) > MAX_SIDE or width * height > MAX_AREA:
-                raise ValueError(f"a picture of {width}x{height} pixels is too large to be looked for")
-            if min(width, height) < MIN_SIDE:
-                raise ValueError(f"a picture of {width}x{height} pixels is too small to be looked for")
-            pixels = pixels_of(image)
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ValueError(f"this is no PNG picture: {error}") from error
+    with opened(png, "PNG") as image:
+        width, height = image.size
+        if max(width, height) > MAX_SIDE or width * height > MAX_AREA:
+            raise ValueError(f"a picture of {width}x{height} pixels is too large to be looked for")
+        if min(width, height) < MIN_SIDE:
+            raise ValueError(f"a picture of {width}x{height} pixels is too small to be looked for")
+        pixels = pixels_of(image)
     if bool(np.all(pixels == pixels[0, 0])):
         raise ValueError("the picture has a single colour, which is everywhere")
     return pixels

@@ -97,7 +97,6 @@ def route(lent: Sequence[Lent]) -> Capabilities:
 class Way(Generic[T]):
     """One way to a capability."""
 
-    driver: str
     feature: str
     to: T
     reach: Reach | None
@@ -318,7 +317,7 @@ def _ways(lent: Sequence[Lent], feature: str, of: Callable[[Capabilities], T | N
     for one in lent:
         found = of(one.capabilities)
         if found is not None:
-            ways.append(Way(one.driver, feature, found, one.reach))
+            ways.append(Way(feature, found, one.reach))
             if one.reach is None:
                 break
     return Ways(tuple(ways))

@@ -44,7 +44,7 @@ def file_findings(
     for name in typed:
         for operation in playbook.host_variables[name]:
             try:
-                host.check(operation, settled(str(given[name])))
+                host.check(operation, settled(str(given[name])), typed=True)
             except SafetyError as error:
                 found.append(Finding("files", Severity.CRITICAL, f"{name}: {error}", FIX))
     values = {**playbook.defaults, **given}
@@ -70,7 +70,7 @@ def misplaced(
         for argument, name in _named(step, given, typed):
             try:
                 if step.operation != "files.write" or name not in downloaded:
-                    _check(host, str(step.operation), name)
+                    host.check(str(step.operation), name, typed=False)
             except SafetyError as error:
                 yield Misplaced(index, step, argument, error)
             if step.operation == "files.read":
@@ -85,13 +85,3 @@ def _named(step: Step, given: Mapping[str, object], typed: Collection[str]) -> I
             continue
         with suppress(PlaybookError):
             yield argument, render(value, given)
-
-
-def _check(host: HostPaths, operation: str, name: str) -> None:
-    match operation:
-        case "media.mount":
-            host.image(name, typed=False)
-        case "files.write":
-            host.open_source(name, typed=False).close()
-        case _:
-            host.target(name, typed=False)

@@ -261,7 +261,7 @@ class Session:
         typed = [] if self.machine.guard.agent else _typed(playbook, variables or {})
         for name, operation in typed:
             given[name] = settled(str(given[name]))
-            self.host.check(operation, str(given[name]))
+            self.host.check(operation, str(given[name]), typed=True)
         index = playbook.start_index(start_at)
         self.lock.acquire()
         try:

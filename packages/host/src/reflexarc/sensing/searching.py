@@ -160,7 +160,7 @@ class TreeSearch:
             first.ref,
             (first.native or first.role)[:MAX_NAME],
             first.name[:MAX_NAME],
-            spelt(first.value)[:MAX_NAME],
+            first.value_text[:MAX_NAME],
         )
 
     async def _read(self, at: float) -> TreeReading | None:
@@ -192,10 +192,3 @@ class TreeSearch:
 def _said(tree: TreeReading | None) -> object:
     """What of a reading is compared with an earlier one."""
     return None if tree is None else (tree.apps, tree.found)
-
-
-def spelt(value: str | float | bool | None) -> str:
-    """The value of an element as text."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else value if isinstance(value, str) else f"{value:g}"

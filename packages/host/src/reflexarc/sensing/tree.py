@@ -50,15 +50,11 @@ class ShownElement:
 
     def holds(self, page: Page) -> bool:
         found = page.tree.found.get(self.selector, ()) if page.tree else ()
-        return any(self.app is None or self.app.search(_app_of(element)) for element in found)
+        return any(self.app is None or self.app.search(element.app[:MAX_NAME]) for element in found)
 
     def __str__(self) -> str:
         within = f" (application {self.app.pattern!r})" if self.app else ""
         return f"element {self.selector}{within}"
-
-
-def _app_of(element: Element) -> str:
-    return element.path[0][:MAX_NAME] if element.path else ""
 
 
 def selectors_in(evidence: object) -> Iterator[Selector]:

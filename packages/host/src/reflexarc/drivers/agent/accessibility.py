@@ -83,7 +83,8 @@ class AgentAccessibility:
             # An agent may search the application in front alone; its wait looks through all.
             elsewhere = await self._first(selector)
             return Found((elsewhere,)) if elsewhere is not None else found
-        meant = tuple(element for element in found.elements if _is_meant(element, selector))
+        # That part of a selector an agent isn't asked.
+        meant = tuple(element for element in found.elements if selector.fits_state(element))
         if len(meant) > limit:
             return Found(meant[:limit], False, "limit")
         return Found(meant, found.complete, found.capped)
@@ -254,9 +255,3 @@ def _wait(selector: Selector, gone: bool, timeout: float) -> requests.AxWait:
         gone=gone,
         timeout=timeout,
     )
-
-
-def _is_meant(element: Element, selector: Selector) -> bool:
-    """Whether the part of a selector holds that an agent isn't asked."""
-    enabled = selector.enabled is None or element.enabled is selector.enabled
-    return enabled and (selector.focused is None or bool(element.focused) is selector.focused)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 from reflexarc.drivers.agent.conversation import Conversation
@@ -171,10 +171,8 @@ class Agent:
             await self._control.conversation.close()
         conversation = await self._opened()
         try:
-            known = await self._introduced(conversation)
-        except (ConnectError, ConnectionLostError, OperationTimeoutError) as error:
-            await conversation.close()
-            raise UnreachableError(f"it closed before it said what it is ({said(str(error))})") from error
+            with _unreachable():
+                known = await self._introduced(conversation)
         except BaseException:
             await conversation.close()
             raise
@@ -194,19 +192,17 @@ class Agent:
         conversation = Conversation(stream, self.machine)
         if self._token is not None:
             try:
-                await self._greet(conversation)
+                with _unreachable():
+                    await self._greet(conversation)
             except BaseException:
                 await conversation.close()
                 raise
         return conversation
 
     async def _greet(self, conversation: Conversation) -> HelloReply:
-        try:
-            return await conversation.ask(
-                Hello(self._token, CLIENT), HelloReply, operation="agent.hello", timeout=self._patience
-            )
-        except (ConnectError, ConnectionLostError, OperationTimeoutError) as error:
-            raise UnreachableError(f"it closed before it said what it is ({said(str(error))})") from error
+        return await conversation.ask(
+            Hello(self._token, CLIENT), HelloReply, operation="agent.hello", timeout=self._patience
+        )
 
     async def _introduced(self, conversation: Conversation) -> Known:
         """Ask an agent of any version what it is."""
@@ -215,6 +211,15 @@ class Agent:
             return Known(pong.version)
         hello = await self._greet(conversation)
         return Known(hello.version, hello.boot_id, hello.agent, hello.os, hello.features, hello.readiness)
+
+
+@contextmanager
+def _unreachable() -> Iterator[None]:
+    """Have an agent that ends, or is silent, before it has said what it is count as one that isn't there."""
+    try:
+        yield
+    except (ConnectError, ConnectionLostError, OperationTimeoutError) as error:
+        raise UnreachableError(f"it closed before it said what it is ({said(str(error))})") from error
 
 
 async def done(agent: Agent, request: Request, operation: str) -> None:

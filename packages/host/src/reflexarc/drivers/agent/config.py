@@ -116,6 +116,8 @@ def _completed(config: AgentConfig, settings: Settings, own_vsock: bool) -> Agen
             return replace(config, command=command)
         case "reverse" if "path" not in settings.values and own_vsock:
             return replace(config, own_vsock=True)
+        case "reverse":
+            return replace(config, path=_socket(settings, f"_{config.port}"))
         case _:
             return replace(config, path=_socket(settings))
 
@@ -143,10 +145,12 @@ def _tcp(config: AgentConfig, settings: Settings) -> AgentConfig:
     )
 
 
-def _socket(settings: Settings) -> Path:
+def _socket(settings: Settings, ending: str = "") -> Path:
+    """The socket's name; ending: what is put behind it."""
     path = settings.path("path")
-    if len(os.fsencode(path)) > MAX_PATH:
-        raise settings.mistake("path", f"is longer than the {MAX_PATH} bytes that a socket's name may have")
+    most = MAX_PATH - len(ending)
+    if len(os.fsencode(path)) > most:
+        raise settings.mistake("path", f"is longer than the {most} bytes that a socket's name may have here")
     return path
 
 

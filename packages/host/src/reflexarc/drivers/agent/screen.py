@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import time
-import warnings
 from collections.abc import AsyncGenerator
 
 from reflexarc.drivers.agent.client import Agent
 from reflexarc.errors import PeerProtocolError
-from reflexarc.machine.frame import MAX_PIXELS, Frame, Pixels, pixels_of
+from reflexarc.machine.frame import Frame, Pixels, opened, pixels_of
 from reflexarc_wire.replies import ScreenshotReply
 from reflexarc_wire.requests import Screenshot
 
@@ -70,15 +68,5 @@ class AgentScreen:
 
 def decoded(image: bytes) -> Pixels:
     """The pixels of a PNG or JPEG file; raises ValueError for any other, and for one of too many pixels."""
-    from PIL import Image
-
-    with warnings.catch_warnings():
-        # Its size is looked at before a pixel is decoded.
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        try:
-            with Image.open(io.BytesIO(image), formats=("PNG", "JPEG")) as opened:
-                if not 0 < opened.width * opened.height <= MAX_PIXELS:
-                    raise ValueError(f"{opened.width}x{opened.height} pixels are no screen")
-                return pixels_of(opened)
-        except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-            raise ValueError(str(error)[:200]) from error
+    with opened(image, "PNG", "JPEG") as picture:
+        return pixels_of(picture)

@@ -1,4 +1,4 @@
-"""Ways to the agent that have a connection for each conversation."""
+"""The ways to the agent: which one the settings name, and those by which this host connects to it."""
 
 from __future__ import annotations
 
@@ -8,26 +8,20 @@ import os
 import socket
 import ssl
 import struct
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from reflexarc.drivers.agent.config import AgentConfig
+from reflexarc.drivers.agent.program import Program
+from reflexarc.drivers.agent.reverse import Reverse
 from reflexarc.drivers.agent.serial import VirtioSerial
 from reflexarc.drivers.agent.streams import CHUNK, SocketStream, Stream, Transport, UnreachableError
 from reflexarc.errors import ConfigError
-from reflexarc.machine.lock import FileLock
 
 AF_VSOCK = 40
 """The number of the address family, on Linux and Darwin alike; not every Python names it."""
 
-MAX_OK, MAX_WORDS = 64, 4096
-SPARE = 8
-"""How many connections of agents that call wait here at most; the newest are kept."""
-
-EXIT_TIMEOUT = 2.0
-
+MAX_OK = 64
 
 OwnVsock = Callable[[], Path | int | None]
 """Where the vsock of a running machine is: a socket that takes CONNECT, or the guest's number; None: not there."""
@@ -210,128 +204,6 @@ class Own:
                 "its vsock is the kernel's, where no agent is waited for; use the transport vsock"
             )
         return Vsock(at, self._port)
-
-
-class Program:
-    """The standard input and output of a program, as of `ssh HOST reflexarc-agent --stdio`."""
-
-    def __init__(self, command: tuple[str, ...]) -> None:
-        self.name = f"stdio:{command[0]}"
-        self._command = command
-
-    async def connect(self) -> ProgramStream:
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=pipe, stdout=pipe, stderr=pipe, limit=CHUNK, start_new_session=True
-        )
-        return ProgramStream(process)
-
-    async def close(self) -> None:
-        """Nothing is kept."""
-
-
-class ProgramStream:
-    """The pipes of a running program, which ends with its stream."""
-
-    shared = False
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        self._process = process
-        self._input, self._output = process.stdin, process.stdout
-        self._heard = False
-        self._words = b""
-        self._listening = asyncio.create_task(self._listen(process.stderr))
-
-    async def read(self) -> bytes:
-        data = await self._output.read(CHUNK)
-        if not data and not self._heard:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(self._listening), EXIT_TIMEOUT)
-            words = self._words.decode("utf-8", "replace").strip().splitlines()
-            raise UnreachableError(
-                f"the program ended without a word of an agent: {words[-1] if words else ''}"
-            )
-        self._heard = True
-        return data
-
-    async def write(self, data: bytes) -> None:
-        self._input.write(data)
-        await self._input.drain()
-
-    async def close(self) -> None:
-        self._input.close()
-        self._listening.cancel()
-        # The agent ends when its input does; ssh, too, unless it waits for something.
-        try:
-            async with asyncio.timeout(EXIT_TIMEOUT):
-                # A pipe that nobody reads any more would hold it up.
-                while await self._output.read(CHUNK):
-                    pass
-                await self._process.wait()
-        except TimeoutError:
-            with suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
-        await asyncio.gather(self._listening, return_exceptions=True)
-
-    async def _listen(self, errors: asyncio.StreamReader) -> None:
-        """Keep the last that the program says beside the stream."""
-        while data := await errors.read(MAX_WORDS):
-            self._words = (self._words + data)[-MAX_WORDS:]
-
-
-class Reverse:
-    """A unix socket of this host that agents call: each keeps one connection waiting."""
-
-    def __init__(self, path: Path) -> None:
-        self.name = f"reverse:{path}"
-        self._path = path
-        self._lock = FileLock(path.with_name(path.name + ".lock"))
-        self._server: asyncio.Server | None = None
-        self._waiting: deque[SocketStream] = deque(maxlen=SPARE)
-        self._news = asyncio.Event()
-
-    async def connect(self) -> SocketStream:
-        if self._server is None:
-            await self._listen()
-        while True:
-            while self._waiting:
-                stream = self._waiting.popleft()
-                if not stream.ended:
-                    return stream
-                await stream.close()
-            self._news.clear()
-            await self._news.wait()
-
-    async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            for stream in self._waiting:
-                await stream.close()
-            with suppress(OSError):
-                self._path.unlink()
-        self._lock.release()
-
-    async def _listen(self) -> None:
-        if not self._lock.take():
-            raise UnreachableError(
-                f"another program of this host waits for agents on {self._path}; end it first"
-            )
-        self._path.unlink(missing_ok=True)
-        mask = os.umask(0o177)
-        try:
-            self._server = await asyncio.start_unix_server(self._called, self._path, limit=CHUNK)
-        finally:
-            os.umask(mask)
-
-    async def _called(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._waiting) == SPARE:
-            await self._waiting.popleft().close()
-        self._waiting.append(SocketStream(reader, writer))
-        self._news.set()
 
 
 def _tls(config: AgentConfig, machine: str) -> ssl.SSLContext | None:

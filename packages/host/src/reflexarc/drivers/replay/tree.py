@@ -28,7 +28,7 @@ class ReplayAccessibility:
 
     async def apps(self) -> Sequence[App]:
         await self._player.inside("accessibility.apps")
-        names = dict.fromkeys(_app_of(element) for element in self._player.elements)
+        names = dict.fromkeys(element.app for element in self._player.elements)
         return [App(name, pid, frontmost=pid == 1) for pid, name in enumerate(names, 1)]
 
     async def dump(
@@ -50,7 +50,7 @@ class ReplayAccessibility:
         shown = [
             element
             for element in ([self._live(root)] if root is not None else self._player.elements)
-            if _app_of(element) == name and (element.actions or not interactive_only)
+            if element.app == name and (element.actions or not interactive_only)
         ]
         kept, capped = shown[:most], "nodes" if len(shown) > most else ""
         if max_depth == 0:
@@ -138,25 +138,19 @@ class ReplayAccessibility:
 
 
 def _is_meant(element: Element, selector: Selector) -> bool:
-    value = "" if element.value is None else str(element.value)
+    value = element.value_text
     asked = (
         (selector.role, selector.role in (element.role, element.native)),
         (selector.name, element.name == selector.name),
         (selector.value, value == selector.value),
         (selector.text, (selector.text or "") in element.name or (selector.text or "") in value),
-        (selector.enabled, element.enabled is not False if selector.enabled else element.enabled is False),
-        (selector.focused, bool(element.focused) is selector.focused),
     )
-    return all(holds for wanted, holds in asked if wanted is not None)
+    return all(holds for wanted, holds in asked if wanted is not None) and selector.fits_state(element)
 
 
 def _covers(element: Element, x: float, y: float) -> bool:
     area = element.area
     return area is not None and area.x <= x < area.x + area.width and area.y <= y < area.y + area.height
-
-
-def _app_of(element: Element) -> str:
-    return element.path[0] if element.path else ""
 
 
 def _names(element: Element) -> str:

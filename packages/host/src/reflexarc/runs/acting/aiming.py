@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from reflexarc.errors import OperationRejectedError
 from reflexarc.machine.accessibility import Selector
-from reflexarc.machine.elements import Elements
+from reflexarc.machine.elements import DRAWN, Elements
 from reflexarc.observation import ScreenText
 from reflexarc.runs.acting.act import Act
 from reflexarc.runs.acting.element import selector_of
@@ -19,7 +19,6 @@ from reflexarc.runs.acting.reaching import reached
 from reflexarc.sensing.needle import Patch
 
 _WIDE = ("W", "F")
-DRAWN = 2.0
 
 
 async def aim(act: Act, prefix: str = "") -> tuple[int, int] | None:
