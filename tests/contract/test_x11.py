@@ -12,12 +12,12 @@ from guests.desktop.session import DesktopSession
 from PIL import Image
 from tests.desktop import Driven
 
-from reflexarc_agent.backends.linux.x11.capture import Area, Picture
+from reflexarc_agent.backends.linux.errors import DisplayError, NotTypeableError
+from reflexarc_agent.backends.linux.keysyms import keysym
+from reflexarc_agent.backends.linux.pictures import Area, Picture, jpeg, png
 from reflexarc_agent.backends.linux.x11.changes import Changes
 from reflexarc_agent.backends.linux.x11.devices import X11
-from reflexarc_agent.backends.linux.x11.encoding import jpeg, png
-from reflexarc_agent.backends.linux.x11.errors import NotTypeableError, X11Error
-from reflexarc_agent.backends.linux.x11.keyboard import keysym
+from reflexarc_agent.backends.linux.x11.errors import X11Error
 from reflexarc_agent.backends.linux.x11.windows import Window
 
 
@@ -75,7 +75,7 @@ def test_png_keeps_every_pixel_and_jpeg_nearly(x11: X11, window: int) -> None:
 
 
 def test_what_cannot_be_taken_is_said(x11: X11) -> None:
-    with pytest.raises(X11Error, match="outside of 1280x1024"):
+    with pytest.raises(DisplayError, match="outside of 1280x1024"):
         x11.capture.take(area=Area(2000, 0, 10, 10))
     with pytest.raises(X11Error, match="0x7ffffff"):
         x11.capture.take(0x7FFFFFF)

@@ -13,10 +13,10 @@ from reflexarc_agent.backends.linux.atspi.errors import AtSpiError
 from reflexarc_agent.backends.linux.atspi.refs import Refs
 from reflexarc_agent.backends.linux.atspi.selecting import Selector
 from reflexarc_agent.backends.linux.atspi.session import Session
-from reflexarc_agent.backends.linux.x11.capture import Area
+from reflexarc_agent.backends.linux.errors import DisplayError
+from reflexarc_agent.backends.linux.pictures import Area, jpeg, png
 from reflexarc_agent.backends.linux.x11.devices import X11
-from reflexarc_agent.backends.linux.x11.encoding import jpeg, png
-from reflexarc_agent.backends.linux.x11.errors import NotTypeableError, X11Error
+from reflexarc_agent.backends.linux.x11.errors import X11Error
 from reflexarc_wire import replies, requests
 from reflexarc_wire.errors import BAD_REQUEST, OS_ERROR, UNSUPPORTED
 from reflexarc_wire.values import App, Display, Key, Node, Readiness, Rect
@@ -190,8 +190,8 @@ class AccessibilitySession:
             return accessibility.run(operation(self._session))
         except AtSpiError as error:
             raise RefusalError(error.code, str(error)) from error
-        except (NotTypeableError, X11Error) as error:
-            raise RefusalError(OS_ERROR, str(error)) from error
+        except DisplayError as error:
+            raise RefusalError(error.code, str(error)) from error
 
 
 def _selector(request: requests.AxFind) -> Selector:
@@ -228,10 +228,8 @@ class _DisplaySession:
     def _with(self, act: Callable[[X11], T]) -> T:
         try:
             return act(self._desktop.x11())
-        except NotTypeableError as error:
-            raise RefusalError(BAD_REQUEST, str(error)) from error
-        except X11Error as error:
-            raise RefusalError(OS_ERROR, str(error)) from error
+        except DisplayError as error:
+            raise RefusalError(error.code, str(error)) from error
 
     def _act(self, act: Callable[[X11], object]) -> replies.Done:
         self._with(act)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from reflexarc_agent.backends.linux.errors import DisplayError
 
-class X11Error(Exception):
+
+class X11Error(DisplayError):
     """The X server, or a library of it, isn't there or refused something."""
-
-
-class NotTypeableError(X11Error):
-    """A character or a key that no keyboard of this server can send."""

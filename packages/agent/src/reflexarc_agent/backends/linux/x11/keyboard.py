@@ -1,7 +1,7 @@
 """Keys and text through XTEST; characters that no key has are put on spare keys first.
 
 A key is given another character only when the clients have had time to read the last one typed with it.
-Source: X protocol, "Keyboards", KEYSYM encoding; XTEST, "XTestFakeKeyEvent".
+Source: X protocol, "Keyboards"; XTEST, "XTestFakeKeyEvent".
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import time
 from collections import OrderedDict
 from typing import Callable, Optional
 
+from reflexarc_agent.backends.linux.errors import NotTypeableError
+from reflexarc_agent.backends.linux.keysyms import KEYS, chord_keys, keysym
 from reflexarc_agent.backends.linux.x11.display import Display
-from reflexarc_agent.backends.linux.x11.errors import NotTypeableError
 from reflexarc_agent.backends.linux.x11.libraries import library, xlib
 
-UNICODE = 0x1000000
 SETTLE = 0.4
 """Seconds after which a client has read a key that was typed."""
 
@@ -26,19 +26,6 @@ LOCK = 2
 CHARACTERS = 100_000
 BATCH = 200
 """Characters between two looks whether the server has taken them."""
-
-KEYS = {
-    "ctrl": "Control_L", "control": "Control_L", "shift": "Shift_L", "alt": "Alt_L", "option": "Alt_L",
-    "super": "Super_L", "cmd": "Super_L", "meta": "Super_L", "win": "Super_L", "altgr": "ISO_Level3_Shift",
-    "enter": "Return", "return": "Return", "esc": "Escape", "escape": "Escape", "tab": "Tab",
-    "space": "space", "backspace": "BackSpace", "delete": "Delete", "del": "Delete", "insert": "Insert",
-    "home": "Home", "end": "End", "pageup": "Prior", "pagedown": "Next", "up": "Up", "down": "Down",
-    "left": "Left", "right": "Right", "menu": "Menu", "print": "Print", "pause": "Pause", "capslock": "Caps_Lock",
-    **{f"f{number}": f"F{number}" for number in range(1, 25)},
-}  # fmt: skip
-"""X names of the keys that a chord can hold; anything else in it is one character."""
-
-_CONTROLS = {"\n": 0xFF0D, "\r": 0xFF0D, "\t": 0xFF09, "\b": 0xFF08, "\x1b": 0xFF1B}
 
 
 class Keyboard:
@@ -64,13 +51,8 @@ class Keyboard:
 
     def key(self, chord: str) -> None:
         """Press keys together, as "ctrl+alt+t"; raises NotTypeableError where one isn't a key."""
-        parts = [part for part in chord.split("+") if part] + (
-            ["+"] if chord.endswith("++") or chord == "+" else []
-        )
-        if not parts or len(parts) > 8:
-            raise NotTypeableError(f"{chord[:40]!r} is no chord of one to eight keys")
         with self._display.lock:
-            codes = [self._named(part) for part in parts]
+            codes = [self._named(part) for part in chord_keys(chord)]
             for code in codes:
                 self._strike(code, True)
             for code in reversed(codes):
@@ -223,15 +205,3 @@ class Keyboard:
         table = (ctypes.c_ulong * len(flat))(*flat)
         xlib().XChangeKeyboardMapping(self._display.handle, first, width, table, last - first + 1)
         self._display.check("putting characters on keys")
-
-
-def keysym(character: str) -> int:
-    """The number that X gives a character; raises NotTypeableError where it has none."""
-    point = ord(character)
-    if character in _CONTROLS:
-        return _CONTROLS[character]
-    if 0x20 <= point < 0x7F or 0xA0 <= point < 0x100:
-        return point
-    if point < 0x100 or 0xD800 <= point < 0xE000:
-        raise NotTypeableError(f"U+{point:04X} is no character that can be typed")
-    return UNICODE | point
