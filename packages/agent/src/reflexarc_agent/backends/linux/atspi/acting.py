@@ -314,10 +314,10 @@ class Actor:
     async def frame(self, app: Application, element: Element) -> Optional[Frame]:
         """Where an element is now, on the screen; None where it isn't."""
         try:
-            answer = await self._call(Call(*element.key, *EXTENTS, "u", names.SCREEN_BODY))
+            answer = await self._call(Call(*element.key, *EXTENTS, "u", app.extents_body))
         except DBusError:
             return None
-        return app.frame(answer)
+        return app.frame(element, answer)
 
 
 def _judged(replies: list[Result], window: bool) -> Delivery:

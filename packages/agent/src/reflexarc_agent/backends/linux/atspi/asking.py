@@ -20,7 +20,6 @@ from reflexarc_agent.backends.linux.atspi.names import (
     HAS_VALUE,
     NULL_PATH,
     PROPERTIES,
-    SCREEN_BODY,
     STATE,
     TEXT,
     TEXT_BODY,
@@ -98,10 +97,10 @@ class Asking:
 
     def frame(self, element: Element) -> None:
         """Ask where an element is."""
-        self.ask(element, EXTENTS, self._framed, "u", SCREEN_BODY)
+        self.ask(element, EXTENTS, self._framed, "u", self.app.extents_body)
 
     def _framed(self, element: Element, value: Any) -> None:
-        element.frame = self.app.frame(value)
+        element.frame = self.app.frame(element, value)
 
     def _offering(self, element: Element, value: Any) -> None:
         """Note the actions; Chromium leaves their names out, and is asked for those of what can be acted on."""

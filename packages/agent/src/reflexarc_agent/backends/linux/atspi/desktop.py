@@ -25,8 +25,15 @@ ACTIVE = names.STATE["active"]
 class Desktop:
     """All applications of one desktop session; used on one event loop only."""
 
-    def __init__(self, bus: Bus, bounds: Optional[Bounds] = None, origin: Optional[Origin] = None) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        bounds: Optional[Bounds] = None,
+        origin: Optional[Origin] = None,
+        wayland: bool = False,
+    ) -> None:
         self.bus = bus
+        self._wayland = wayland
         self.bounds = bounds or Bounds()
         self.mirrors = Mirrors(bus, self.bounds, origin)
         self.changes = 0
@@ -39,7 +46,7 @@ class Desktop:
         """Wake the toolkits and listen to their events; raises UnavailableError where there is no session."""
         try:
             address = environ.get("AT_SPI_BUS_ADDRESS") or await woken_address(environ)
-            desktop = cls(await Bus.connect(address), origin=origin)
+            desktop = cls(await Bus.connect(address), None, origin, bool(environ.get("WAYLAND_DISPLAY")))
             await desktop._listen()
         except DBusError as error:
             raise UnavailableError(f"no accessibility bus: {error}; is at-spi2-core installed?") from error
@@ -116,7 +123,9 @@ class Desktop:
         except DBusError as error:
             raise UnavailableError(f"the accessibility registry doesn't answer: {error}") from error
         owners = dict.fromkeys(owner for owner, _ in keys(listed[0])[:APPLICATIONS])
-        new = [Application(owner, self.bus) for owner in owners if owner not in self._apps]
+        new = [
+            Application(owner, self.bus, wayland=self._wayland) for owner in owners if owner not in self._apps
+        ]
         self._apps.update((app.owner, app) for app in new)
         known = [self._apps[owner] for owner in owners]
         unnamed = [app for app in known if not app.toolkit and not app.hung]

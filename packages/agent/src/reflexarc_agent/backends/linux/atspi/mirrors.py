@@ -16,6 +16,9 @@ from reflexarc_agent.backends.linux.dbus.errors import DBusError
 MIRROR_AGE = 30.0
 """Seconds after which a mirror is read anew, for toolkits that keep a change to themselves."""
 
+WINDOWS = 64
+"""How many windows of an application are asked where they are."""
+
 Origin = Callable[[int, str], "Optional[tuple[int, int]]"]
 """Tells where a process's window of a title begins on the screen."""
 
@@ -58,9 +61,9 @@ class Mirrors:
             app.capped = app.capped or reading.capped
 
     async def _whole(self, app: Application, seconds: float) -> None:
-        await self._locate(app)
         reading = Reading(app, self._bounds)
         await reading.whole(seconds)
+        await self._locate(app)
         app.capped = reading.capped
         whole = not reading.timed_out and await self._awake(app)
         app.read_at = asyncio.get_running_loop().time() if whole and app.root.children else None
@@ -81,16 +84,16 @@ class Mirrors:
         return False
 
     async def _locate(self, app: Application) -> None:
-        """Learn where GTK 4's windows begin on the screen: it counts from there."""
-        if app.gtk4 and self._origin:
-            titles = {window.name for window in app.root.children}
-            loop = asyncio.get_running_loop()
-            origins = [
-                await loop.run_in_executor(None, self._origin, app.pid, title) for title in titles or {""}
-            ]
-            origin = next((known for known in origins if known), None)
-            app.stale_frames |= app.origin != origin
-            app.origin = origin
+        """Learn where the windows begin on the screen, of an application that counts from there."""
+        if not (app.from_window and self._origin):
+            return
+        loop, origins = asyncio.get_running_loop(), {}
+        for window in app.root.children[:WINDOWS]:
+            found = await loop.run_in_executor(None, self._origin, app.pid, window.name)
+            if found:
+                origins[window.key] = found
+        app.stale_frames |= app.origins != origins
+        app.origins = origins
 
     async def _place_strangers(self, app: Application) -> None:
         """Find the nearest ancestor in the mirror of each object that isn't there: its children are to be read."""
@@ -124,7 +127,7 @@ class Mirrors:
         """Ask the windows where they are, by the way events come: those sent before are in the mirror then."""
         await self._locate(app)
         asking = Asking(app, self._bounds)
-        before = [(window, window.frame) for window in app.root.children[:64]]
+        before = [(window, window.frame) for window in app.root.children[:WINDOWS]]
         answered: list[Any] = []
         for window, _ in before:
             call = Call(*window.key, *EXTENTS, "u", names.SCREEN_BODY)

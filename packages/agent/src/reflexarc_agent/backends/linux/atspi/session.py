@@ -207,7 +207,7 @@ class Session:
 
         Only a search for role and name: the ancestors that a path needs are asked for with the hits.
         """
-        if not selector.role or selector.name is None or app.gtk4 or app.toolkit == "Qt":
+        if not selector.role or selector.name is None or app.from_window or app.toolkit == "Qt":
             return None
         call = Call(*app.root.key, names.COLLECTION, "GetMatches", RULE, match_rule(selector, MATCHES))
         try:

@@ -1,0 +1,160 @@
+"""Everything that one compositor offers: pixels, pointer, keys, windows and the clipboard."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Mapping, NamedTuple, Optional
+
+from reflexarc_agent.backends.linux.errors import DisplayError, NotOfferedError
+from reflexarc_agent.backends.linux.pictures import Area, Picture, cropped, within
+from reflexarc_agent.backends.linux.wayland.capture import Capture
+from reflexarc_agent.backends.linux.wayland.clipboard import Clipboard
+from reflexarc_agent.backends.linux.wayland.connection import Connection
+from reflexarc_agent.backends.linux.wayland.errors import WaylandError
+from reflexarc_agent.backends.linux.wayland.keyboard import Keyboard
+from reflexarc_agent.backends.linux.wayland.outputs import Output, Outputs
+from reflexarc_agent.backends.linux.wayland.pointer import Pointer
+from reflexarc_agent.backends.linux.wayland.seat import Seat
+from reflexarc_agent.backends.linux.wayland.sway import Sway, socket_of
+from reflexarc_agent.backends.linux.wayland.windows import Toplevels, Windows
+
+
+class Shot(NamedTuple):
+    """A picture, and how many of its pixels a point has."""
+
+    picture: Picture
+    scale: float
+
+
+class Points(NamedTuple):
+    """A rectangle of points."""
+
+    x: float
+    y: float
+    w: float
+    h: float
+
+
+class Wayland:
+    """One compositor; a context manager that lets go of what is held down when it ends. Raises DisplayError."""
+
+    relative = True
+    """Applications count from their windows: nobody tells them where these are."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        name = environ.get("WAYLAND_DISPLAY", "")
+        self.connection = Connection(socket_path(environ), name)
+        try:
+            self.outputs = Outputs(self.connection)
+        except BaseException:
+            self.connection.close()
+            raise
+        seat = Seat(self.connection)
+        self.capture = Capture(self.connection)
+        self.pointer = Pointer(self.connection, seat, self.outputs)
+        self.keyboard = Keyboard(self.connection, seat)
+        self.clipboard = Clipboard(self.connection, seat)
+        told_at = socket_of(environ, self.connection.peer)
+        self.sway = Sway(told_at) if told_at else None
+        self.windows: Windows = self.sway or Toplevels(self.connection, seat)
+
+    def __enter__(self) -> Wayland:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def alive(self) -> None:
+        """Raise WaylandError where the compositor is gone."""
+        self.connection.alive()
+
+    def close(self) -> None:
+        """Let go of keys and buttons, and leave the compositor; one that is gone holds nothing any more."""
+        with suppress(DisplayError):
+            self.release()
+        self.connection.close()
+
+    def release(self) -> None:
+        """Let every key and button go that is still held down."""
+        self.keyboard.release()
+        self.pointer.release()
+
+    def require_input(self) -> None:
+        """Raise NotOfferedError where this compositor lets nobody type or move the pointer."""
+        self.keyboard.require()
+        self.pointer.require()
+
+    def click(self, x: float, y: float, button: str = "left", count: int = 1) -> None:
+        """Click at a place of the screen."""
+        self.pointer.click(x, y, button, count)
+
+    def key(self, chord: str) -> None:
+        """Press keys together."""
+        self.keyboard.key(chord)
+
+    def type(self, text: str) -> None:
+        """Type a text."""
+        self.keyboard.type(text)
+
+    def origin(self, pid: int, title: str) -> Optional[tuple[int, int]]:
+        """Where a process's window begins on the screen; None where the compositor doesn't tell."""
+        if self.sway is None:
+            return None
+        try:
+            found = self.sway.origin(pid, title)
+            left, top = self.outputs.origin()
+        except WaylandError:
+            return None
+        return (found[0] - left, found[1] - top) if found else None
+
+    def shot(
+        self, display: object = None, region: Optional[Points] = None, window: Optional[int] = None
+    ) -> Shot:
+        """A picture of a display (the primary one for None), of a region of points, or of a window where it is shown.
+
+        Without a display a region is taken from the one that its top left is on.
+        """
+        if window is not None:
+            region = self._place(window)
+        output = self._output(display, region)
+        taken = self.capture.take(output)
+        if region is None:
+            return Shot(taken, output.scale)
+        return Shot(
+            cropped(taken, within(self._pixels(output, region), taken.width, taken.height)), output.scale
+        )
+
+    def _output(self, display: object, region: Optional[Points]) -> Output:
+        if display is not None or region is None:
+            return self.outputs.named(display)
+        left, top = self.outputs.origin()
+        for output in self.outputs.listed():
+            if output.holds(region.x + left, region.y + top):
+                return output
+        raise WaylandError(f"{region.x:g},{region.y:g} is on no display")
+
+    def _pixels(self, output: Output, region: Points) -> Area:
+        left, top = self.outputs.origin()
+        x, y = (region.x + left - output.x) * output.scale, (region.y + top - output.y) * output.scale
+        right, bottom = x + region.w * output.scale, y + region.h * output.scale
+        return Area(round(x), round(y), round(right) - round(x), round(bottom) - round(y))
+
+    def _place(self, window: int) -> Points:
+        known = next((known for known in self.windows.listed() if known.id == window), None)
+        if known is None:
+            raise WaylandError(f"there is no window {window}: list them again")
+        if known.frame is None:
+            raise NotOfferedError("this compositor doesn't tell where windows are: leave out `window`")
+        if not known.visible:
+            raise WaylandError(f"window {window} is not shown, so there is no picture of it")
+        left, top = self.outputs.origin()
+        return Points(known.frame.x - left, known.frame.y - top, known.frame.w, known.frame.h)
+
+
+def socket_path(environ: Mapping[str, str]) -> str:
+    """The compositor's socket; raises WaylandError where the environment names none."""
+    name, folder = environ.get("WAYLAND_DISPLAY", ""), environ.get("XDG_RUNTIME_DIR", "")
+    if not name or (not os.path.isabs(name) and not folder):
+        raise WaylandError("no Wayland session: WAYLAND_DISPLAY and XDG_RUNTIME_DIR aren't set")
+    return os.path.join(folder, name)

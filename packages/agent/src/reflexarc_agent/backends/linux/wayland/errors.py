@@ -1,0 +1,9 @@
+"""What can go wrong with a compositor."""
+
+from __future__ import annotations
+
+from reflexarc_agent.backends.linux.errors import DisplayError
+
+
+class WaylandError(DisplayError):
+    """The compositor isn't there, refused something, or broke the protocol."""
