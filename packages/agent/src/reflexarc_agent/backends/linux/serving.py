@@ -4,49 +4,71 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from typing import Any, Callable, Coroutine, Dict, List, Mapping, Optional, TypeVar
+from typing import Any, Callable, Coroutine, Dict, List, Mapping, Optional, TypeVar, Union
 
 from reflexarc_agent.backend import Backend, Handlers, RefusalError
 from reflexarc_agent.backends.linux.atspi.accessibility import Accessibility
-from reflexarc_agent.backends.linux.atspi.acting import Delivery
+from reflexarc_agent.backends.linux.atspi.acting import Delivery, Input
 from reflexarc_agent.backends.linux.atspi.errors import AtSpiError
 from reflexarc_agent.backends.linux.atspi.refs import Refs
 from reflexarc_agent.backends.linux.atspi.selecting import Selector
 from reflexarc_agent.backends.linux.atspi.session import Session
 from reflexarc_agent.backends.linux.errors import DisplayError
-from reflexarc_agent.backends.linux.pictures import Area, jpeg, png
+from reflexarc_agent.backends.linux.pictures import Area
+from reflexarc_agent.backends.linux.session import DisplaySession, encoded, readiness, unscaled
+from reflexarc_agent.backends.linux.wayland.devices import Wayland
+from reflexarc_agent.backends.linux.wayland_serving import wayland_features
 from reflexarc_agent.backends.linux.x11.devices import X11
-from reflexarc_agent.backends.linux.x11.errors import X11Error
 from reflexarc_wire import replies, requests
-from reflexarc_wire.errors import BAD_REQUEST, OS_ERROR, UNSUPPORTED
+from reflexarc_wire.errors import BAD_REQUEST, UNSUPPORTED
 from reflexarc_wire.values import App, Display, Key, Node, Readiness, Rect
 
 T = TypeVar("T")
 FOUND, WAIT = 20, 10.0
+Devices = Union[X11, Wayland]
 GRANT = "run the agent inside the desktop session of the user, with at-spi2-core installed"
-X11_GRANT = "run the agent inside an X11 session"
+DISPLAY_GRANT = "run the agent inside the desktop session of the user"
 
 
 class Desktop:
-    """The session's accessibility bus and X display, opened when first asked for, and again when they are lost."""
+    """The session's accessibility bus and its display, opened when first asked for, and again when they are lost.
+
+    The display is Wayland's where the session has one: the X server that may be there too shows its own clients only.
+    """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._lock = threading.Lock()
-        self._x11: Optional[X11] = None
+        self._display: Optional[Devices] = None
         self._accessibility: Optional[Accessibility] = None
 
-    def x11(self) -> X11:
+    def display(self) -> Devices:
         """The display; raises RefusalError where there is none."""
         with self._lock:
-            return self._opened_x11()
+            return self._opened_display()
+
+    def x11(self) -> X11:
+        """The X display; raises RefusalError where there is none."""
+        display = self.display()
+        assert isinstance(display, X11)
+        return display
+
+    def wayland(self) -> Wayland:
+        """The compositor; raises RefusalError where there is none."""
+        display = self.display()
+        assert isinstance(display, Wayland)
+        return display
+
+    def input(self) -> Devices:
+        """The display, where it lets itself be typed to; raises RefusalError, or DisplayError where it doesn't."""
+        return _input(self.display())
 
     def accessibility(self) -> Accessibility:
         """The accessibility bus; raises RefusalError where there is none."""
         with self._lock:
-            devices: Optional[X11] = None
-            with suppress(RefusalError):
-                devices = self._opened_x11()
+            devices: Optional[Input] = None
+            with suppress(RefusalError, DisplayError):
+                devices = _input(self._opened_display())
             kept = self._accessibility
             if kept is not None and (kept.lost or kept.devices is not devices):
                 self._leave_accessibility()
@@ -59,20 +81,25 @@ class Desktop:
                 self._accessibility = opened
             return self._accessibility
 
-    def _opened_x11(self) -> X11:
-        if self._x11 is not None:
+    def _opened_display(self) -> Devices:
+        if self._display is not None:
             try:
-                self._x11.display.alive()
-            except X11Error:
-                lost, self._x11 = self._x11, None
+                self._display.alive()
+            except DisplayError:
+                lost, self._display = self._display, None
                 self._leave_accessibility()
                 lost.close()
-        if self._x11 is None:
+        if self._display is None:
             try:
-                self._x11 = X11(self._environ.get("DISPLAY", ""))
-            except X11Error as error:
-                raise RefusalError(OS_ERROR, str(error)) from error
-        return self._x11
+                self._display = self._open_display()
+            except DisplayError as error:
+                raise RefusalError(error.code, str(error)) from error
+        return self._display
+
+    def _open_display(self) -> Devices:
+        if self._environ.get("WAYLAND_DISPLAY"):
+            return Wayland(self._environ)
+        return X11(self._environ.get("DISPLAY", ""))
 
     def _leave_accessibility(self) -> None:
         kept, self._accessibility = self._accessibility, None
@@ -82,18 +109,18 @@ class Desktop:
 
 def backends(environ: Mapping[str, str]) -> List[Backend]:
     """The backends of this session; none where no desktop is in sight."""
-    if not environ.get("DISPLAY") and not environ.get("DBUS_SESSION_BUS_ADDRESS"):
+    if not any(environ.get(name) for name in ("WAYLAND_DISPLAY", "DISPLAY", "DBUS_SESSION_BUS_ADDRESS")):
         return []
     desktop = Desktop(environ)
-    return [AccessibilityFeature(desktop), ScreenFeature(desktop), InputFeature(desktop)]
+    on_wayland = environ.get("WAYLAND_DISPLAY")
+    own = wayland_features(desktop.wayland) if on_wayland else [ScreenFeature(desktop)]
+    return [AccessibilityFeature(desktop), *own, InputFeature(desktop)]
 
 
-def _readiness(ask: Callable[[], object], grant: str) -> Readiness:
-    try:
-        ask()
-    except RefusalError as refusal:
-        return Readiness(False, str(refusal), grant)
-    return Readiness(True)
+def _input(display: Devices) -> Devices:
+    if isinstance(display, Wayland):
+        display.require_input()
+    return display
 
 
 class AccessibilityFeature:
@@ -105,7 +132,7 @@ class AccessibilityFeature:
         self._desktop = desktop
 
     def readiness(self) -> Readiness:
-        return _readiness(self._desktop.accessibility, GRANT)
+        return readiness(self._desktop.accessibility, GRANT)
 
     def open(self) -> AccessibilitySession:
         return AccessibilitySession(self._desktop)
@@ -219,41 +246,22 @@ def to_node(told: Mapping[str, Any]) -> Node:
     return Node(**fields)
 
 
-class _DisplaySession:
-    """One connection's operations on the display."""
+class ScreenFeature:
+    """The feature "screen" on X11."""
 
-    def __init__(self, desktop: Desktop) -> None:
-        self._desktop = desktop
+    feature = "screen"
 
-    def _with(self, act: Callable[[X11], T]) -> T:
-        try:
-            return act(self._desktop.x11())
-        except DisplayError as error:
-            raise RefusalError(error.code, str(error)) from error
-
-    def _act(self, act: Callable[[X11], object]) -> replies.Done:
-        self._with(act)
-        return replies.Done("delivered", False)
-
-
-class _DisplayFeature:
     def __init__(self, desktop: Desktop) -> None:
         self._desktop = desktop
 
     def readiness(self) -> Readiness:
-        return _readiness(self._desktop.x11, X11_GRANT)
-
-
-class ScreenFeature(_DisplayFeature):
-    """The feature "screen"."""
-
-    feature = "screen"
+        return readiness(self._desktop.x11, DISPLAY_GRANT)
 
     def open(self) -> ScreenSession:
-        return ScreenSession(self._desktop)
+        return ScreenSession(self._desktop.x11)
 
 
-class ScreenSession(_DisplaySession):
+class ScreenSession(DisplaySession[X11]):
     """Pictures of the display."""
 
     @property
@@ -266,9 +274,6 @@ class ScreenSession(_DisplaySession):
             ),
         }
 
-    def close(self) -> None:
-        """Nothing is kept for a connection."""
-
     def screenshot(self, request: requests.Screenshot) -> replies.ScreenshotReply:
         """A picture, as PNG where JPEG wasn't asked for or can't be made."""
         region = request.region
@@ -276,14 +281,11 @@ class ScreenSession(_DisplaySession):
         window = request.window
         if isinstance(window, str):
             raise RefusalError(BAD_REQUEST, f"a window of this desktop is a number, not {window[:40]!r}")
-        if request.scale not in (None, 1):
-            raise RefusalError(UNSUPPORTED, "this agent doesn't scale pictures: leave out `scale`")
+        unscaled(request)
         self._only(request.display)
         picture = self._with(lambda x11: x11.capture.take(window, area))
-        image = jpeg(picture, request.quality or 80) if request.format == "jpeg" else None
-        if image is None:
-            return replies.ScreenshotReply(png(picture), picture.width, picture.height, 1.0, "png")
-        return replies.ScreenshotReply(image, picture.width, picture.height, 1.0)
+        image, kind = encoded(picture, request)
+        return replies.ScreenshotReply(image, picture.width, picture.height, 1.0, kind)
 
     def _only(self, display: Optional[Key]) -> None:
         """Refuse any display but the one there is."""
@@ -297,20 +299,26 @@ def _display(x11: X11) -> Display:
     return Display(x11.display.name, 0, 0, size.width, size.height, 1.0, True)
 
 
-class InputFeature(_DisplayFeature):
+class InputFeature:
     """The feature "input"."""
 
     feature = "input"
 
+    def __init__(self, desktop: Desktop) -> None:
+        self._desktop = desktop
+
+    def readiness(self) -> Readiness:
+        return readiness(self._desktop.input, DISPLAY_GRANT)
+
     def open(self) -> InputSession:
-        return InputSession(self._desktop)
+        return InputSession(self._desktop.display)
 
 
-class InputSession(_DisplaySession):
+class InputSession(DisplaySession[Devices]):
     """Pointer and keys; what this connection still holds down is let go when it ends."""
 
-    def __init__(self, desktop: Desktop) -> None:
-        super().__init__(desktop)
+    def __init__(self, display: Callable[[], Devices]) -> None:
+        super().__init__(display)
         self._holds = False
 
     @property
@@ -333,19 +341,19 @@ class InputSession(_DisplaySession):
         if self._holds:
             # A display that is gone holds nothing any more.
             with suppress(RefusalError):
-                self._with(lambda x11: x11.keyboard.release())
-                self._with(lambda x11: x11.pointer.release())
+                self._with(lambda display: display.keyboard.release())
+                self._with(lambda display: display.pointer.release())
 
-    def _hold(self, act: Callable[[X11], object]) -> replies.Done:
+    def _hold(self, act: Callable[[Devices], object]) -> replies.Done:
         self._holds = True
         return self._act(act)
 
 
-def _mouse_down(x11: X11, request: requests.MouseDown) -> None:
-    x11.pointer.move(request.x, request.y)
-    x11.pointer.mouse_down(request.button or "left")
+def _mouse_down(display: Devices, request: requests.MouseDown) -> None:
+    display.pointer.move(request.x, request.y)
+    display.pointer.mouse_down(request.button or "left")
 
 
-def _mouse_up(x11: X11, request: requests.MouseUp) -> None:
-    x11.pointer.move(request.x, request.y)
-    x11.pointer.mouse_up(request.button or "left")
+def _mouse_up(display: Devices, request: requests.MouseUp) -> None:
+    display.pointer.move(request.x, request.y)
+    display.pointer.mouse_up(request.button or "left")

@@ -41,6 +41,10 @@ class Clipboard:
         self._source: Optional[int] = None
         self._sending = threading.BoundedSemaphore(SENDING)
 
+    def require(self) -> None:
+        """Raise NotOfferedError where this compositor lets nobody at its clipboard."""
+        self._manager()
+
     def get(self) -> str:
         """The text, "" where there is none; raises WaylandError where who holds it doesn't hand it over."""
         with self._connection.lock:

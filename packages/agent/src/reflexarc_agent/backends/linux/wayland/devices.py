@@ -39,9 +39,6 @@ class Points(NamedTuple):
 class Wayland:
     """One compositor; a context manager that lets go of what is held down when it ends. Raises DisplayError."""
 
-    relative = True
-    """Applications count from their windows: nobody tells them where these are."""
-
     def __init__(self, environ: Mapping[str, str]) -> None:
         name = environ.get("WAYLAND_DISPLAY", "")
         self.connection = Connection(socket_path(environ), name)
@@ -96,6 +93,11 @@ class Wayland:
     def type(self, text: str) -> None:
         """Type a text."""
         self.keyboard.type(text)
+
+    def move(self, window: int, x: float, y: float) -> bool:
+        """Move a window's content to a place of the screen; returns whether it is seen to be there."""
+        left, top = self.outputs.origin()
+        return self.windows.move(window, round(x) + left, round(y) + top)
 
     def origin(self, pid: int, title: str) -> Optional[tuple[int, int]]:
         """Where a process's window begins on the screen; None where the compositor doesn't tell."""

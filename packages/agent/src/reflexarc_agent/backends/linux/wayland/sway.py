@@ -45,6 +45,9 @@ class Sway:
         self._path = path
         self._sleep = sleep
 
+    def require(self) -> None:
+        """Nothing: sway is there."""
+
     def listed(self) -> list[Window]:
         """The windows, floating ones after the tiled of their workspace."""
         return [_window(node) for node in self._nodes()]

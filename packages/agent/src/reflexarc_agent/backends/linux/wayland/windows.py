@@ -38,6 +38,9 @@ class Window:
 class Windows(Protocol):
     """Lists and arranges windows; of the acts each returns whether its effect was seen."""
 
+    def require(self) -> None:
+        """Raise NotOfferedError where nobody is let know the windows."""
+
     def listed(self) -> list[Window]: ...
 
     def activate(self, window: int) -> bool: ...
@@ -57,6 +60,11 @@ class Toplevels:
         self._count = 0
         self._shown: Dict[int, Window] = {}
         self._told: Dict[int, Tuple[str, bool]] = {}
+
+    def require(self) -> None:
+        """Raise NotOfferedError where this compositor lists its windows for nobody."""
+        if not self._connection.version(MANAGER):
+            self._connection.only(MANAGER, 3, WHAT)
 
     def listed(self) -> list[Window]:
         """The windows, in the order in which they were told of."""

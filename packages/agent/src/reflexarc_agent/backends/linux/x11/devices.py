@@ -29,6 +29,10 @@ class X11:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def alive(self) -> None:
+        """Raise X11Error where the server is gone."""
+        self.display.alive()
+
     def close(self) -> None:
         """Let go of keys and buttons, and leave the display; one that is gone holds nothing any more."""
         with suppress(X11Error):
