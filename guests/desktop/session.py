@@ -26,6 +26,8 @@ PACKAGES = {"Xvfb": "xvfb", "dbus-daemon": "dbus", LAUNCHER: "at-spi2-core", "op
 class DesktopSession:
     """A desktop session; a context manager that ends everything it has started."""
 
+    packages = PACKAGES
+
     def __init__(self, width: int = 1280, height: int = 1024) -> None:
         self._size = f"{width}x{height}x24"
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -35,7 +37,7 @@ class DesktopSession:
         self._started = 0
 
     def __enter__(self) -> DesktopSession:
-        missing = [package for program, package in PACKAGES.items() if not shutil.which(program)]
+        missing = [package for program, package in self.packages.items() if not shutil.which(program)]
         if missing:
             raise RuntimeError(f"install {' '.join(missing)}")
         try:
@@ -59,20 +61,26 @@ class DesktopSession:
             "HOME": str(self.folder),
             "XDG_RUNTIME_DIR": str(runtime),
             "LANG": "C.UTF-8",
-            "GDK_BACKEND": "x11",
             "GSK_RENDERER": "cairo",
             "GTK_A11Y": "atspi",
             "LIBGL_ALWAYS_SOFTWARE": "1",
-            "QT_QPA_PLATFORM": "xcb",
             "QT_LINUX_ACCESSIBILITY_ALWAYS_ON": "1",
         }
-        number = self._told(["Xvfb", "-displayfd", "{fd}", "-screen", "0", self._size, "-nolisten", "tcp"])
-        self.environ["DISPLAY"] = f":{number}"
+        self._start_display(runtime)
         self.environ["DBUS_SESSION_BUS_ADDRESS"] = self._told(
             ["dbus-daemon", "--session", "--nofork", "--print-address={fd}"]
         )
-        self.start(["openbox"])
+        self._start_windows()
         self.start([LAUNCHER, "--launch-immediately"])
+
+    def _start_display(self, runtime: Path) -> None:
+        """Start what shows pictures, and say in `environ` where it is."""
+        number = self._told(["Xvfb", "-displayfd", "{fd}", "-screen", "0", self._size, "-nolisten", "tcp"])
+        self.environ.update(DISPLAY=f":{number}", GDK_BACKEND="x11", QT_QPA_PLATFORM="xcb")
+
+    def _start_windows(self) -> None:
+        """Start what arranges windows."""
+        self.start(["openbox"])
 
     def _told(self, command: Sequence[str]) -> str:
         """Start a server and read the line that it says when it is ready, on the descriptor `{fd}`."""

@@ -10,7 +10,7 @@ from reflexarc_agent.backends.linux.atspi.application import Application
 from reflexarc_agent.backends.linux.atspi.asking import ANSWER, Bounds, keys
 from reflexarc_agent.backends.linux.atspi.element import Element, Key
 from reflexarc_agent.backends.linux.atspi.errors import UnavailableError
-from reflexarc_agent.backends.linux.atspi.mirrors import Mirrors, Origin
+from reflexarc_agent.backends.linux.atspi.mirrors import Mirrors, Place
 from reflexarc_agent.backends.linux.dbus.address import session_bus
 from reflexarc_agent.backends.linux.dbus.bus import DAEMON, Bus, Call, call_of
 from reflexarc_agent.backends.linux.dbus.encoding import Variant
@@ -29,24 +29,24 @@ class Desktop:
         self,
         bus: Bus,
         bounds: Optional[Bounds] = None,
-        origin: Optional[Origin] = None,
+        place: Optional[Place] = None,
         wayland: bool = False,
     ) -> None:
         self.bus = bus
         self._wayland = wayland
         self.bounds = bounds or Bounds()
-        self.mirrors = Mirrors(bus, self.bounds, origin)
+        self.mirrors = Mirrors(bus, self.bounds, place)
         self.changes = 0
         self._waiting: set[asyncio.Future[None]] = set()
         self._apps: dict[str, Application] = {}
         bus.on_signal = self._signalled
 
     @classmethod
-    async def open(cls, environ: Mapping[str, str], origin: Optional[Origin] = None) -> Desktop:
+    async def open(cls, environ: Mapping[str, str], place: Optional[Place] = None) -> Desktop:
         """Wake the toolkits and listen to their events; raises UnavailableError where there is no session."""
         try:
             address = environ.get("AT_SPI_BUS_ADDRESS") or await woken_address(environ)
-            desktop = cls(await Bus.connect(address), None, origin, bool(environ.get("WAYLAND_DISPLAY")))
+            desktop = cls(await Bus.connect(address), None, place, bool(environ.get("WAYLAND_DISPLAY")))
             await desktop._listen()
         except DBusError as error:
             raise UnavailableError(f"no accessibility bus: {error}; is at-spi2-core installed?") from error

@@ -8,10 +8,11 @@ from typing import Any, Callable, Iterable, Optional
 from reflexarc_agent.backends.linux.atspi import names
 from reflexarc_agent.backends.linux.atspi.application import Application
 from reflexarc_agent.backends.linux.atspi.asking import ANSWER, EXTENTS, Asking, Bounds, is_key
-from reflexarc_agent.backends.linux.atspi.element import Element, Key
+from reflexarc_agent.backends.linux.atspi.element import Element, Frame, Key
 from reflexarc_agent.backends.linux.atspi.reading import Reading
 from reflexarc_agent.backends.linux.dbus.bus import Bus, Call, call_of
 from reflexarc_agent.backends.linux.dbus.errors import DBusError
+from reflexarc_agent.backends.linux.pictures import Area
 
 MIRROR_AGE = 30.0
 """Seconds after which a mirror is read anew, for toolkits that keep a change to themselves."""
@@ -19,17 +20,20 @@ MIRROR_AGE = 30.0
 WINDOWS = 64
 """How many windows of an application are asked where they are."""
 
-Origin = Callable[[int, str], "Optional[tuple[int, int]]"]
-"""Tells where a process's window of a title begins on the screen."""
+PARTS = 8
+"""How many parts of a window are looked at to tell it from its shadow."""
+
+Place = Callable[[int, str], Optional[Area]]
+"""Tells where the content of a process's window of a title is on the screen."""
 
 
 class Mirrors:
     """Reads applications into their mirrors, and again what their events made stale."""
 
-    def __init__(self, bus: Bus, bounds: Bounds, origin: Optional[Origin]) -> None:
+    def __init__(self, bus: Bus, bounds: Bounds, place: Optional[Place]) -> None:
         self._bus = bus
         self._bounds = bounds
-        self._origin = origin
+        self._place = place
 
     async def current(self, app: Application, seconds: float = 5.0, patient: bool = True) -> None:
         """Bring an application's mirror up to date, within so many seconds; unless `patient`, not if it is hung."""
@@ -85,15 +89,43 @@ class Mirrors:
 
     async def _locate(self, app: Application) -> None:
         """Learn where the windows begin on the screen, of an application that counts from there."""
-        if not (app.from_window and self._origin):
+        if not (app.from_window and self._place):
             return
         loop, origins = asyncio.get_running_loop(), {}
         for window in app.root.children[:WINDOWS]:
-            found = await loop.run_in_executor(None, self._origin, app.pid, window.name)
-            if found:
-                origins[window.key] = found
+            place = await loop.run_in_executor(None, self._place, app.pid, window.name)
+            inset = await self._inset(app, window, place) if place else None
+            if place and inset:
+                origins[window.key] = (place.x - inset[0], place.y - inset[1])
         app.stale_frames |= app.origins != origins
         app.origins = origins
+
+    async def _inset(self, app: Application, window: Element, place: Area) -> Optional[tuple[int, int]]:
+        """Where a window's content begins in what it counts from; None where nothing of it has the content's size.
+
+        GTK 3 counts from the shadow that it draws around a window itself; what is in there has the content's size.
+        A window that is just being resized tells another size than the compositor does.
+        """
+        if not app.wayland:
+            return 0, 0
+        for parts in ([window], window.children[:PARTS]):
+            frames = [frame for frame in [await self._extents(app, part) for part in parts] if frame]
+            if frames:
+                left, top = min(frame.x for frame in frames), min(frame.y for frame in frames)
+                right, bottom = (
+                    max(frame.x + frame.w for frame in frames),
+                    max(frame.y + frame.h for frame in frames),
+                )
+                if (right - left, bottom - top) == (place.w, place.h):
+                    return left, top
+        return None
+
+    async def _extents(self, app: Application, element: Element) -> Optional[Frame]:
+        try:
+            told = await app.ask(Call(*element.key, *EXTENTS, "u", app.extents_body), ANSWER)
+        except DBusError:
+            return None
+        return Frame(*told) if isinstance(told, tuple) and len(told) == 4 and min(told[2:]) > 0 else None
 
     async def _place_strangers(self, app: Application) -> None:
         """Find the nearest ancestor in the mirror of each object that isn't there: its children are to be read."""

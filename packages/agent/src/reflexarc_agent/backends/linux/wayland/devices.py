@@ -99,16 +99,16 @@ class Wayland:
         left, top = self.outputs.origin()
         return self.windows.move(window, round(x) + left, round(y) + top)
 
-    def origin(self, pid: int, title: str) -> Optional[tuple[int, int]]:
-        """Where a process's window begins on the screen; None where the compositor doesn't tell."""
+    def place(self, pid: int, title: str) -> Optional[Area]:
+        """Where the content of a process's window is on the screen; None where the compositor doesn't tell."""
         if self.sway is None:
             return None
         try:
-            found = self.sway.origin(pid, title)
+            found = self.sway.place(pid, title)
             left, top = self.outputs.origin()
         except WaylandError:
             return None
-        return (found[0] - left, found[1] - top) if found else None
+        return Area(found.x - left, found.y - top, found.w, found.h) if found else None
 
     def shot(
         self, display: object = None, region: Optional[Points] = None, window: Optional[int] = None
@@ -118,7 +118,7 @@ class Wayland:
         Without a display a region is taken from the one that its top left is on.
         """
         if window is not None:
-            region = self._place(window)
+            region = self._whole(window)
         output = self._output(display, region)
         taken = self.capture.take(output)
         if region is None:
@@ -142,7 +142,7 @@ class Wayland:
         right, bottom = x + region.w * output.scale, y + region.h * output.scale
         return Area(round(x), round(y), round(right) - round(x), round(bottom) - round(y))
 
-    def _place(self, window: int) -> Points:
+    def _whole(self, window: int) -> Points:
         known = next((known for known in self.windows.listed() if known.id == window), None)
         if known is None:
             raise WaylandError(f"there is no window {window}: list them again")

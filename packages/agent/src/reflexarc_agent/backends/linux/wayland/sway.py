@@ -52,18 +52,11 @@ class Sway:
         """The windows, floating ones after the tiled of their workspace."""
         return [_window(node) for node in self._nodes()]
 
-    def origin(self, pid: int, title: str) -> Optional[tuple[int, int]]:
-        """Where a process's window of a title (or its only one) begins with its shadow; None where that's unclear."""
+    def place(self, pid: int, title: str) -> Optional[Area]:
+        """Where the content of a process's window of a title, or its only one, is; None where that's unclear."""
         own = [node for node in self._nodes() if node.get("pid") == pid]
         found = [node for node in own if node.get("name") == title] or own
-        if len(found) != 1:
-            return None
-        frame, inner = _window(found[0]).frame, _rectangle(found[0].get("geometry"))
-        if frame is None:
-            return None
-        # An X11 client's geometry is a place on its screen, not that of its content within its shadow.
-        shadow = (inner.x, inner.y) if inner and found[0].get("shell") == "xdg_shell" else (0, 0)
-        return frame.x - shadow[0], frame.y - shadow[1]
+        return _window(found[0]).frame if len(found) == 1 and not _changing(found[0]) else None
 
     def activate(self, window: int) -> bool:
         """Bring a window to the front and give it the keyboard; returns whether it has it."""
@@ -169,6 +162,12 @@ def _rectangle(told: Any) -> Optional[Area]:
     edges = [told.get(edge) for edge in ("x", "y", "width", "height")]
     known = [edge for edge in edges if isinstance(edge, int) and abs(edge) < LARGEST]
     return Area(*known) if len(known) == 4 else None
+
+
+def _changing(node: Dict[str, Any]) -> bool:
+    """Whether a border that sway counts in already isn't shown yet: the place is neither the old nor the new one."""
+    inner = _rectangle(node.get("window_rect"))
+    return inner is None or (node.get("border") in ("none", "csd") and (inner.x, inner.y) != (0, 0))
 
 
 def _window(node: Dict[str, Any]) -> Window:

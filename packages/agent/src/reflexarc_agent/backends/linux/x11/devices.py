@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Optional
 
+from reflexarc_agent.backends.linux.pictures import Area
 from reflexarc_agent.backends.linux.x11.capture import Capture
 from reflexarc_agent.backends.linux.x11.display import Display
 from reflexarc_agent.backends.linux.x11.errors import X11Error
@@ -54,6 +55,6 @@ class X11:
         """Type a text."""
         self.keyboard.type(text)
 
-    def origin(self, pid: int, title: str) -> Optional[tuple[int, int]]:
-        """Where a process's window begins on the screen."""
-        return self.windows.origin(pid, title)
+    def place(self, pid: int, title: str) -> Optional[Area]:
+        """Where a process's window is on the screen."""
+        return self.windows.place(pid, title)

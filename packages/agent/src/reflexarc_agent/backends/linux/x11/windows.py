@@ -55,11 +55,11 @@ class Windows:
             found.append(Window(number, title, pid, frame, [number] == active))
         return found
 
-    def origin(self, pid: int, title: str) -> Optional[tuple[int, int]]:
-        """Where a process's window of this title begins, or its only one; None where that can't be told."""
+    def place(self, pid: int, title: str) -> Optional[Area]:
+        """Where a process's window of this title is, or its only one; None where that can't be told."""
         own = [window for window in self.listed() if window.pid == pid]
         named = [window for window in own if window.title == title] or own
-        return (named[0].frame.x, named[0].frame.y) if len(named) == 1 else None
+        return named[0].frame if len(named) == 1 else None
 
     def activate(self, window: int) -> None:
         """Bring a window to the front and give it the keyboard."""
