@@ -26,7 +26,7 @@ PACKAGES = {"Xvfb": "xvfb", "dbus-daemon": "dbus", LAUNCHER: "at-spi2-core", "op
 class DesktopSession:
     """A desktop session; a context manager that ends everything it has started."""
 
-    packages = PACKAGES
+    packages: Mapping[str, str] = PACKAGES
 
     def __init__(self, width: int = 1280, height: int = 1024) -> None:
         self._size = f"{width}x{height}x24"

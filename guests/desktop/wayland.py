@@ -9,17 +9,19 @@ import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from guests.desktop.session import LAUNCHER, DesktopSession
 
 NOBODY = 65534
 PATIENCE = 20.0
+ACCESSIBLE = {"dbus-daemon": "dbus", LAUNCHER: "at-spi2-core"}
 
 
 class SwaySession(DesktopSession):
     """A session under sway; `outputs` are its outputs' settings as sway's configuration has them."""
 
-    packages = {"sway": "sway", "dbus-daemon": "dbus", LAUNCHER: "at-spi2-core"}
+    packages = MappingProxyType({"sway": "sway", **ACCESSIBLE})
 
     def __init__(self, outputs: Sequence[str] = ("resolution 1280x1024",), extra: str = "") -> None:
         super().__init__()
@@ -64,7 +66,7 @@ class SwaySession(DesktopSession):
 class WestonSession(DesktopSession):
     """A session under weston, whose clients can neither see the screen nor type."""
 
-    packages = {"weston": "weston", "dbus-daemon": "dbus", LAUNCHER: "at-spi2-core"}
+    packages = MappingProxyType({"weston": "weston", **ACCESSIBLE})
 
     def _start_display(self, runtime: Path) -> None:
         name, notified = "wayland-weston", str(self.folder / "ready")

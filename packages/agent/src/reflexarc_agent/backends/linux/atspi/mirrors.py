@@ -125,7 +125,8 @@ class Mirrors:
             told = await app.ask(Call(*element.key, *EXTENTS, "u", app.extents_body), ANSWER)
         except DBusError:
             return None
-        return Frame(*told) if isinstance(told, tuple) and len(told) == 4 and min(told[2:]) > 0 else None
+        numbers = [edge for edge in told if isinstance(edge, int)] if isinstance(told, tuple) else []
+        return Frame(*numbers) if len(numbers) == 4 and min(numbers[2:]) > 0 else None
 
     async def _place_strangers(self, app: Application) -> None:
         """Find the nearest ancestor in the mirror of each object that isn't there: its children are to be read."""

@@ -40,13 +40,13 @@ LAYOUTS: Dict[int, Layout] = {
 
 _TURNS: Dict[int, Tuple[bool, bool, bool]] = {
     0: (False, False, False),
-    1: (True, False, True),
+    1: (True, True, False),
     2: (False, True, True),
-    3: (True, True, False),
+    3: (True, False, True),
     4: (False, True, False),
-    5: (True, True, True),
+    5: (True, False, False),
     6: (False, False, True),
-    7: (True, False, False),
+    7: (True, True, True),
 }
 """How a picture is turned upright, by the transform of its output: transposed, then left to right, then upside down."""
 
