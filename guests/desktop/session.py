@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 APPS = Path(__file__).parent / "apps"
 LAUNCHER = "/usr/libexec/at-spi-bus-launcher"
@@ -36,7 +37,7 @@ class DesktopSession:
         self.logs: dict[int, Path] = {}
         self._started = 0
 
-    def __enter__(self) -> DesktopSession:
+    def __enter__(self) -> Self:
         missing = [package for program, package in self.packages.items() if not shutil.which(program)]
         if missing:
             raise RuntimeError(f"install {' '.join(missing)}")

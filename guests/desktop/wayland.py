@@ -41,7 +41,8 @@ class SwaySession(DesktopSession):
         os.set_inheritable(writer, True)
         config.write_text(
             f"{outputs}\nxwayland disable\n{self._extra}\n"
-            f"exec sh -c 'echo $WAYLAND_DISPLAY $SWAYSOCK >&{writer}'\n"
+            # Not sh: Debian's takes no descriptor of two digits.
+            f"exec bash -c 'echo $WAYLAND_DISPLAY $SWAYSOCK >&{writer}'\n"
         )
         headless = {
             "WLR_BACKENDS": "headless",
@@ -49,7 +50,7 @@ class SwaySession(DesktopSession):
             "WLR_RENDERER": "pixman",
             "WLR_HEADLESS_OUTPUTS": str(len(self._outputs)),
         }
-        self.start(command, headless, pass_fds=(writer,))
+        self.compositor = self.start(command, headless, pass_fds=(writer,))
         os.close(writer)
         with os.fdopen(reader) as told:
             names = told.readline().split()

@@ -73,12 +73,16 @@ class Sway:
         node = self._node(window)
         if node.get("type") != "floating_con":
             raise NotOfferedError(f"window {window} is tiled: sway alone places it")
-        frame, outer = _window(node).frame, _rectangle(node.get("rect"))
-        if frame is None or outer is None:
+        frame, outer, title = (
+            _window(node).frame,
+            _rectangle(node.get("rect")),
+            _rectangle(node.get("deco_rect")),
+        )
+        if frame is None or outer is None or title is None:
             raise WaylandError(f"sway didn't tell where window {window} is")
-        # Sway places the frame; the content begins within it.
-        target = x - (frame.x - outer.x), y - (frame.y - outer.y)
-        self._tell(window, f"move absolute position {target[0]} {target[1]}")
+        # Sway moves the window with its title bar, which it leaves out of the rectangle that it tells.
+        left, top = x - (frame.x - outer.x), y - (frame.y - outer.y) - title.h
+        self._tell(window, f"move absolute position {left} {top}")
 
         def there() -> bool:
             known = _window(self._node(window)).frame
