@@ -20,8 +20,8 @@ MIRROR_AGE = 30.0
 WINDOWS = 64
 """How many windows of an application are asked where they are."""
 
-PARTS = 8
-"""How many parts of a window are looked at to tell it from its shadow."""
+LEVELS, PARTS = 4, 8
+"""How deep, and at how many parts of a window, is looked to tell it from its shadow."""
 
 Place = Callable[[int, str], Optional[Area]]
 """Tells where the content of a process's window of a title is on the screen."""
@@ -103,21 +103,18 @@ class Mirrors:
     async def _inset(self, app: Application, window: Element, place: Area) -> Optional[tuple[int, int]]:
         """Where a window's content begins in what it counts from; None where nothing of it has the content's size.
 
-        GTK 3 counts from the shadow that it draws around a window itself; what is in there has the content's size.
+        GTK 3 and Chromium count from the shadow that they draw around a window; what is in it has that size.
         A window that is just being resized tells another size than the compositor does.
         """
         if not app.wayland:
             return 0, 0
-        for parts in ([window], window.children[:PARTS]):
-            frames = [frame for frame in [await self._extents(app, part) for part in parts] if frame]
-            if frames:
-                left, top = min(frame.x for frame in frames), min(frame.y for frame in frames)
-                right, bottom = (
-                    max(frame.x + frame.w for frame in frames),
-                    max(frame.y + frame.h for frame in frames),
-                )
-                if (right - left, bottom - top) == (place.w, place.h):
-                    return left, top
+        level = [window]
+        for _ in range(LEVELS):
+            frames = [frame for frame in [await self._extents(app, part) for part in level] if frame]
+            for frame in (*frames, *_around(frames)):
+                if (frame.w, frame.h) == (place.w, place.h):
+                    return frame.x, frame.y
+            level = [below for part in level for below in part.children][:PARTS]
         return None
 
     async def _extents(self, app: Application, element: Element) -> Optional[Frame]:
@@ -170,6 +167,15 @@ class Mirrors:
         app.stale_frames |= bool(app.window_frames) and frames != app.window_frames
         app.window_frames = frames
         return not asking.timed_out and len(frames) == len(before)
+
+
+def _around(frames: list[Frame]) -> list[Frame]:
+    """The frame around some, [] where there are none."""
+    if not frames:
+        return []
+    left, top = min(frame.x for frame in frames), min(frame.y for frame in frames)
+    right, bottom = max(frame.x + frame.w for frame in frames), max(frame.y + frame.h for frame in frames)
+    return [Frame(left, top, right - left, bottom - top)]
 
 
 def _known(app: Application, found: Iterable[Key]) -> list[Element]:

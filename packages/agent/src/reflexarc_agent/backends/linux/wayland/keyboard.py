@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Callable, List, Optional
+from typing import Callable, Dict, List, Optional
 
 from reflexarc_agent.backends.linux.errors import NotTypeableError
 from reflexarc_agent.backends.linux.keysyms import chord_keys, keysym
@@ -36,8 +36,9 @@ class Keyboard:
         self._sleep = sleep
         self._keymap = Keymap()
         self._object: Optional[int] = None
-        self._down: List[int] = []
-        self._held = self._locked = 0
+        self._down: Dict[str, Stroke] = {}
+        self._active: List[Stroke] = []
+        self._locked = 0
 
     def require(self) -> None:
         """Raise NotOfferedError where this compositor lets nobody type."""
@@ -50,57 +51,69 @@ class Keyboard:
         """Press keys together, as "ctrl+alt+t"; raises NotTypeableError where one isn't a key."""
         names = chord_keys(chord)
         with self._connection.lock:
-            codes = self._codes(names)
-            for code in codes:
-                self._strike(code, PRESSED)
-            for code in reversed(codes):
-                self._strike(code, RELEASED)
+            strokes = self._strokes(names)
+            for stroke in strokes:
+                self._press(stroke)
+            for stroke in reversed(strokes):
+                self._let_go(stroke)
             self._connection.roundtrip("pressing keys")
 
     def key_down(self, name: str) -> None:
         """Hold a key down, until `key_up` or `release`."""
         with self._connection.lock:
-            (code,) = self._codes([name])
-            self._down.append(code)
-            self._strike(code, PRESSED)
+            (stroke,) = self._strokes([name])
+            self._down[name.lower()] = stroke
+            self._press(stroke)
             self._connection.roundtrip("pressing a key")
 
     def key_up(self, name: str) -> None:
         """Let a key go."""
         with self._connection.lock:
-            (code,) = self._codes([name])
-            if code in self._down:
-                self._down.remove(code)
-            self._strike(code, RELEASED)
+            (stroke,) = self._strokes([name])
+            self._let_go(self._down.pop(name.lower(), stroke))
             self._connection.roundtrip("releasing a key")
 
     def release(self) -> None:
         """Let everything go that is still held down."""
         with self._connection.lock:
-            for code in self._down:
-                self._strike(code, RELEASED)
+            for stroke in [*self._active]:
+                self._let_go(stroke)
             self._down.clear()
             self._connection.roundtrip("releasing keys")
 
-    def _codes(self, names: List[str]) -> List[int]:
-        """The keys of names; characters that no key has are put on spare ones first."""
+    def _strokes(self, names: List[str]) -> List[Stroke]:
+        """The strokes of names; characters that no key has are put on further levels first."""
         known = [self._keymap.key(name) for name in names]
-        syms = [
-            keysym(name.lower() if name.isascii() else name) for name, code in zip(names, known) if not code
-        ]
+        signs = [name.lower() if name.isascii() else name for name, code in zip(names, known) if not code]
+        syms = [keysym(sign) for sign in signs]
         self._open()
         placed = iter(self._place(syms))
-        return [code or next(placed).code for code in known]
+        return [Stroke(code) if code else next(placed) for code in known]
 
-    def _strike(self, code: int, state: int) -> None:
-        modifier = self._keymap.modifier(code)
-        self._send(code, state)
-        if modifier == LOCK and state == PRESSED:
-            self._locked ^= LOCK
-        elif modifier and modifier != LOCK:
-            self._held = self._held | modifier if state == PRESSED else self._held & ~modifier
+    def _press(self, stroke: Stroke) -> None:
+        modifier = self._keymap.modifier(stroke.code)
+        self._active.append(stroke)
+        if stroke.modifiers:
+            self._modify()
+        self._send(stroke.code, PRESSED)
         if modifier:
-            self._modify(self._held, self._locked)
+            self._locked ^= modifier & LOCK
+            self._modify()
+
+    def _let_go(self, stroke: Stroke) -> None:
+        if stroke in self._active:
+            self._active.remove(stroke)
+        self._send(stroke.code, RELEASED)
+        if stroke.modifiers or self._keymap.modifier(stroke.code):
+            self._modify()
+
+    @property
+    def _held(self) -> int:
+        """The modifiers of the keys that are down."""
+        held = 0
+        for stroke in self._active:
+            held |= self._keymap.modifier(stroke.code) | stroke.modifiers
+        return held & ~LOCK
 
     # -- text
 
@@ -111,25 +124,25 @@ class Keyboard:
         syms = [keysym(character) for character in text.replace("\r\n", "\n")]
         with self._connection.lock:
             self._open()
-            self._modify(self._held, 0)
+            locked, self._locked = self._locked, 0
+            self._modify()
             try:
                 while syms:
                     count = self._keymap.fitting(syms, BATCH)
                     self._type(syms[:count])
                     syms = syms[count:]
             finally:
-                self._modify(self._held, self._locked)
+                self._locked = locked
+                self._modify()
 
     def _type(self, syms: List[int]) -> None:
         for stroke in self._place(syms):
-            if stroke.shift:
+            if stroke.modifiers == SHIFT:
                 self._send(self._keymap.shift, PRESSED)
-                self._modify(self._held | SHIFT, 0)
-            self._send(stroke.code, PRESSED)
-            self._send(stroke.code, RELEASED)
-            if stroke.shift:
+            self._press(stroke)
+            self._let_go(stroke)
+            if stroke.modifiers == SHIFT:
                 self._send(self._keymap.shift, RELEASED)
-                self._modify(self._held, 0)
         self._keymap.typed(syms)
         self._connection.roundtrip("typing")
 
@@ -163,12 +176,12 @@ class Keyboard:
             self._connection.request(self._object, "keymap", XKB_V1, descriptor, len(data))
         finally:
             os.close(descriptor)
-        self._modify(self._held, self._locked)
+        self._modify()
 
     def _send(self, code: int, state: int) -> None:
         assert self._object is not None
         self._connection.request(self._object, "key", milliseconds(), code, state)
 
-    def _modify(self, held: int, locked: int) -> None:
+    def _modify(self) -> None:
         assert self._object is not None
-        self._connection.request(self._object, "modifiers", held, 0, locked, 0)
+        self._connection.request(self._object, "modifiers", self._held, 0, self._locked, 0)

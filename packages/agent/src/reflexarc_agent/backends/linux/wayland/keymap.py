@@ -1,4 +1,6 @@
-"""The keymap of our keyboard: the keys of a US keyboard where they always are, and characters on all other keys.
+"""The keymap of our keyboard: a US one, and other characters on further levels of its printing keys.
+
+Keys that a US keyboard lacks won't do: browsers take them for Back or Reload, whatever character they have.
 
 Source: "The XKB keymap text format, V1" (libxkbcommon); linux/input-event-codes.h.
 """
@@ -15,7 +17,6 @@ from reflexarc_agent.backends.linux.keysyms import KEYS, UNICODE, keysym
 OFFSET = 8
 """X counts keys from here."""
 
-LAST = 247
 SETTLE = 0.4
 """Seconds after which also a client of Xwayland has read a key that was typed."""
 
@@ -25,6 +26,7 @@ _ROWS = (
     (30, "asdfghjkl;'`", 'ASDFGHJKL:"~'),
     (43, "\\zxcvbnm,./", "|ZXCVBNM<>?"),
 )
+_TYPED = {"\n": "Return", "\t": "Tab", "\b": "BackSpace", "\x1b": "Escape", " ": "space"}
 _SPECIAL = {
     1: "Escape",
     14: "BackSpace",
@@ -58,9 +60,11 @@ _SPECIAL = {
     88: "F12",
     **{170 + number: f"F{number}" for number in range(13, 25)},
 }
-_UNKNOWN = 240
 
-SHIFT, LOCK, CONTROL, ALT, SUPER, LEVEL3 = 1, 2, 4, 8, 64, 128
+SHIFT, LOCK, CONTROL, ALT, LEVEL5, SUPER, LEVEL3 = 1, 2, 4, 8, 32, 64, 128
+LEVELS = (LEVEL3, LEVEL5, LEVEL3 | LEVEL5)
+"""The modifiers of the levels that characters are put on."""
+
 MODIFIERS = {
     "Shift_L": SHIFT,
     "Shift_R": SHIFT,
@@ -76,18 +80,19 @@ MODIFIERS = {
 
 _MAPPED = {SHIFT: "Shift", LOCK: "Lock", CONTROL: "Control", ALT: "Mod1", SUPER: "Mod4", LEVEL3: "Mod5"}
 
-_TYPES = """xkb_types "reflexarc" {
-virtual_modifiers Alt,Super,LevelThree;
-type "ONE_LEVEL" { modifiers= none; level_name[1]= "Any"; };
-type "TWO_LEVEL" { modifiers= Shift; map[Shift]= 2; level_name[1]= "Base"; level_name[2]= "Shift"; };
-type "ALPHABETIC" { modifiers= Shift+Lock; map[Shift]= 2; map[Lock]= 2; level_name[1]= "Base"; level_name[2]= "Caps"; };
-};
+_LEVELS = """map[Shift]= 2; map[Mod5]= 3; map[Mod3]= 4; map[Mod3+Mod5]= 5;
+level_name[1]= "1"; level_name[2]= "2"; level_name[3]= "3"; level_name[4]= "4"; level_name[5]= "5";"""
+_TYPES = f"""xkb_types "reflexarc" {{
+virtual_modifiers Alt,Super;
+type "ONE_LEVEL" {{ modifiers= none; level_name[1]= "1"; }};
+type "SIGN" {{ modifiers= Shift+Mod3+Mod5; {_LEVELS} }};
+type "LETTER" {{ modifiers= Shift+Lock+Mod3+Mod5; map[Lock]= 2; {_LEVELS} }};
+}};
 """
 _COMPATIBILITY = """xkb_compatibility "reflexarc" {
-virtual_modifiers Alt,Super,LevelThree;
+virtual_modifiers Alt,Super;
 interpret Alt_L+AnyOf(all) { virtualModifier= Alt; action= SetMods(modifiers=modMapMods,clearLocks); };
 interpret Super_L+AnyOf(all) { virtualModifier= Super; action= SetMods(modifiers=modMapMods,clearLocks); };
-interpret ISO_Level3_Shift+AnyOf(all) { virtualModifier= LevelThree; action= SetMods(modifiers=modMapMods); };
 interpret Caps_Lock+AnyOf(all) { action= LockMods(modifiers=Lock); };
 interpret Any+AnyOf(all) { action= SetMods(modifiers=modMapMods,clearLocks); };
 };
@@ -95,30 +100,29 @@ interpret Any+AnyOf(all) { action= SetMods(modifiers=modMapMods,clearLocks); };
 
 
 class Stroke(NamedTuple):
-    """A key, as the kernel numbers it, and whether shift is held with it."""
+    """A key, as the kernel numbers it, and the modifiers that are held with it."""
 
     code: int
-    shift: bool = False
+    modifiers: int = 0
 
 
 class Keymap:
-    """Which key types what; characters that a US keyboard lacks take turns on the keys that it lacks."""
+    """Which key types what; characters that a US keyboard lacks take turns on further levels."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._fixed: Dict[int, Tuple[str, ...]] = {code: (name,) for code, name in _SPECIAL.items()}
+        self._printing: Dict[int, Tuple[str, str]] = {}
         self._strokes: Dict[int, Stroke] = {}
         for first, plain, shifted in _ROWS:
             for at, (low, high) in enumerate(zip(plain, shifted)):
-                self._fixed[first + at] = (f"U{ord(low):04X}", f"U{ord(high):04X}")
+                self._printing[first + at] = (low, high)
                 self._strokes[ord(low)] = Stroke(first + at)
-                self._strokes[ord(high)] = Stroke(first + at, True)
+                self._strokes[ord(high)] = Stroke(first + at, SHIFT)
         self._codes = {name: code for code, name in reversed(list(_SPECIAL.items()))}
-        for character in "\n\t\b\x1b ":
-            name = {"\n": "Return", "\t": "Tab", "\b": "BackSpace", "\x1b": "Escape", " ": "space"}[character]
+        for character, name in _TYPED.items():
             self._strokes[keysym(character)] = Stroke(self._codes[name])
-        self.spare = [code for code in range(1, LAST + 1) if code not in self._fixed and code != _UNKNOWN]
-        self._pool: OrderedDict[int, Tuple[int, float]] = OrderedDict()
+        self.spare = [Stroke(code, level) for level in LEVELS for code in self._printing]
+        self._pool: OrderedDict[int, Tuple[Stroke, float]] = OrderedDict()
 
     @property
     def shift(self) -> int:
@@ -139,7 +143,7 @@ class Keymap:
         return 0
 
     def fitting(self, syms: List[int], most: int) -> int:
-        """How many of the first of these, at most so many, there are keys for at once."""
+        """How many of the first of these, at most so many, there is room for at once."""
         wanted: set[int] = set()
         for at, sym in enumerate(syms[:most]):
             if sym not in self._strokes:
@@ -151,7 +155,7 @@ class Keymap:
     def place(self, syms: Iterable[int]) -> Tuple[Dict[int, Stroke], bool, float]:
         """The strokes of some keysyms, whether the keymap has changed for them, and how long to wait before it is sent.
 
-        A key is given another character only when the clients have had time to read the last one typed with it.
+        A level is given another character only when the clients have had time to read the last one typed with it.
         """
         placed = {sym: self._strokes[sym] for sym in syms if sym in self._strokes}
         rest = [sym for sym in dict.fromkeys(syms) if sym not in placed]
@@ -160,15 +164,15 @@ class Keymap:
         for sym in rest:
             if sym in self._pool:
                 self._pool.move_to_end(sym)
-        used = {code for code, _ in self._pool.values()}
-        free = [code for code in self.spare if code not in used]
+        used = {stroke for stroke, _ in self._pool.values()}
+        free = [stroke for stroke in self.spare if stroke not in used]
         while len(free) < len(missing):
-            _, (code, typed_at) = self._pool.popitem(last=False)
+            _, (stroke, typed_at) = self._pool.popitem(last=False)
             pause = max(pause, typed_at + SETTLE - now)
-            free.append(code)
-        for sym, code in zip(missing, free):
-            self._pool[sym] = (code, now)
-        placed.update((sym, Stroke(self._pool[sym][0])) for sym in rest)
+            free.append(stroke)
+        for sym, stroke in zip(missing, free):
+            self._pool[sym] = (stroke, now)
+        placed.update((sym, self._pool[sym][0]) for sym in rest)
         return placed, bool(missing), pause
 
     def typed(self, syms: Iterable[int]) -> None:
@@ -180,18 +184,19 @@ class Keymap:
 
     def text(self) -> str:
         """The keymap as the compositor reads it."""
-        symbols = dict(self._fixed)
-        symbols.update((code, (_symbol(sym),)) for sym, (code, _) in self._pool.items())
-        codes = "\n".join(f"<K{code}> = {code + OFFSET};" for code in sorted(symbols))
-        keys = "\n".join(f"key <K{code}> {{ [ {', '.join(symbols[code])} ] }};" for code in sorted(symbols))
+        lent = {stroke: f"U{sym & ~UNICODE:04X}" for sym, (stroke, _) in self._pool.items()}
+        keys = [f"key <K{code}> {{ [ {name} ] }};" for code, name in _SPECIAL.items()]
+        for code, (low, high) in self._printing.items():
+            kind = "LETTER" if low.isalpha() else "SIGN"
+            levels = [f"U{ord(low):04X}", f"U{ord(high):04X}"]
+            levels += [lent.get(Stroke(code, level), "NoSymbol") for level in LEVELS]
+            keys.append(f'key <K{code}> {{ type= "{kind}", [ {", ".join(levels)} ] }};')
+        codes = "\n".join(f"<K{code}> = {code + OFFSET};" for code in (*_SPECIAL, *self._printing))
         mapped = "\n".join(
             f"modifier_map {_MAPPED[bit]} {{ <K{self._codes[name]}> }};" for name, bit in MODIFIERS.items()
         )
+        symbols = "\n".join(keys)
         return (
             f'xkb_keymap {{\nxkb_keycodes "reflexarc" {{\nminimum = 8;\nmaximum = 255;\n{codes}\n}};\n'
-            f'{_TYPES}{_COMPATIBILITY}xkb_symbols "reflexarc" {{\n{keys}\n{mapped}\n}};\n}};\n'
+            f'{_TYPES}{_COMPATIBILITY}xkb_symbols "reflexarc" {{\n{symbols}\n{mapped}\n}};\n}};\n'
         )
-
-
-def _symbol(sym: int) -> str:
-    return f"U{sym & ~UNICODE:04X}" if sym & UNICODE or sym < UNICODE else f"{sym:#x}"
