@@ -126,6 +126,8 @@ class DesktopSession:
         """Start Chromium with a page."""
         profile = self.folder / "chromium"
         switches = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+        if "WAYLAND_DISPLAY" in self.environ:
+            switches.append("--ozone-platform=wayland")
         return self.start(["chromium", *switches, f"--user-data-dir={profile}", page.as_uri()])
 
     def program(self, name: str) -> subprocess.Popen[bytes]:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from guests.desktop.session import DesktopSession
 from guests.desktop.wayland import SwaySession
 from PIL import Image
 from tests.contract.test_x11 import typeable
 from tests.desktop import Driven, started
+from tests.sway import placed, window_of
 
 from reflexarc_agent.backends.linux.atspi.accessibility import Accessibility
 from reflexarc_agent.backends.linux.errors import DisplayError, NotOfferedError, NotTypeableError
@@ -22,42 +22,16 @@ from reflexarc_agent.backends.linux.wayland.errors import WaylandError
 from reflexarc_agent.backends.linux.wayland.seat import Seat
 from reflexarc_agent.backends.linux.wayland.windows import Toplevels, Window
 
-OUTPUTS = (
-    "resolution 1280x1024 position 200 100",
-    "resolution 800x600 scale 2 transform 90 position 1480 100",
-)
-FLOATING = 'for_window [title="GTK 4.*"] floating enable, border normal 3, move position 300 250'
-
 
 @pytest.fixture(scope="module")
-def sway() -> Iterator[SwaySession]:
-    with SwaySession(OUTPUTS, FLOATING) as session:
-        yield session
-
-
-@pytest.fixture(scope="module")
-def wayland(sway: DesktopSession) -> Iterator[Wayland]:
-    with Wayland(sway.environ) as display:
-        # The seat has no keyboard of its own, and without one no window has the focus.
-        display.key("shift")
-        yield display
-
-
-@pytest.fixture(scope="module")
-def tree(sway: DesktopSession, wayland: Wayland) -> Iterator[Accessibility]:
-    with Accessibility(sway.environ, wayland) as accessibility:
-        yield accessibility
-
-
-@pytest.fixture(scope="module")
-def gtk3(sway: DesktopSession, tree: Accessibility) -> Iterator[Driven]:
-    yield from started(sway, tree, "gtk3")
+def gtk3(sway: SwaySession, sway_tree: Accessibility) -> Iterator[Driven]:
+    yield from started(sway, sway_tree, "gtk3")
 
 
 @pytest.fixture
-def gtk4(sway: DesktopSession, tree: Accessibility) -> Iterator[Driven]:
+def gtk4(sway: SwaySession, sway_tree: Accessibility) -> Iterator[Driven]:
     """A floating window, before the others."""
-    yield from started(sway, tree, "gtk4")
+    yield from started(sway, sway_tree, "gtk4")
 
 
 def pixels(picture: Picture) -> np.ndarray:
@@ -65,14 +39,14 @@ def pixels(picture: Picture) -> np.ndarray:
     return np.frombuffer(picture.bgrx, np.uint8).reshape(picture.height, picture.width, 4)[:, :, 2::-1]
 
 
-def grim(sway: DesktopSession, *arguments: str) -> np.ndarray:
+def grim(sway: SwaySession, *arguments: str) -> np.ndarray:
     taken = subprocess.run(
         ["grim", "-t", "ppm", *arguments, "-"], env=sway.environ, capture_output=True, check=True
     )
     return np.asarray(Image.open(io.BytesIO(taken.stdout)).convert("RGB"))
 
 
-def same(sway: DesktopSession, wayland: Wayland, output: str) -> np.ndarray:
+def same(sway: SwaySession, wayland: Wayland, output: str) -> np.ndarray:
     """A picture that grim takes the same, between two changes of the screen."""
     while True:
         before = pixels(wayland.shot(output).picture)
@@ -89,7 +63,7 @@ def test_outputs_are_told_in_points_from_the_first_ones_corner(wayland: Wayland)
     assert second.scale == 2
 
 
-def test_pictures_are_those_that_grim_takes(sway: DesktopSession, wayland: Wayland, gtk3: Driven) -> None:
+def test_pictures_are_those_that_grim_takes(sway: SwaySession, wayland: Wayland, gtk3: Driven) -> None:
     for name, shape in (("HEADLESS-1", (1024, 1280, 3)), ("HEADLESS-2", (800, 600, 3))):
         assert same(sway, wayland, name).shape == shape
     assert len(set(memoryview(wayland.shot().picture.bgrx).cast("I"))) > 50
@@ -110,9 +84,7 @@ def test_a_region_of_points_is_cut_out_of_the_display_it_is_on(wayland: Wayland,
 
 
 @pytest.mark.full
-def test_an_output_turned_any_way_is_taken_upright(
-    sway: DesktopSession, wayland: Wayland, gtk3: Driven
-) -> None:
+def test_an_output_turned_any_way_is_taken_upright(sway: SwaySession, wayland: Wayland, gtk3: Driven) -> None:
     for turn in ("90", "180", "270", "flipped", "flipped-90", "flipped-180", "flipped-270", "normal"):
         subprocess.run(["swaymsg", "output", "HEADLESS-1", "transform", turn], env=sway.environ, check=True)
         shape = (1280, 1024, 3) if turn.endswith(("90", "270")) else (1024, 1280, 3)
@@ -121,10 +93,9 @@ def test_an_output_turned_any_way_is_taken_upright(
 
 def test_elements_are_where_they_are_clicked(wayland: Wayland, gtk3: Driven, gtk4: Driven) -> None:
     for driven in (gtk3, gtk4):
-        window = next(window for window in wayland.windows.listed() if window.pid == driven.pid)
+        window = window_of(wayland, driven)
         assert wayland.windows.activate(window.id)
-        (button,) = driven.find(role="button", name="Build")
-        frame = button["frame"]
+        frame = placed(driven, role="button", name="Build")
         wayland.click(frame["x"] + 2, frame["y"] + 2)
         driven.wait(name="built")
 
@@ -136,7 +107,7 @@ def test_an_element_has_no_place_where_its_window_has_none(wayland: Wayland, gtk
 
 def into(wayland: Wayland, driven: Driven) -> None:
     """Put the keyboard into the empty field "Name"."""
-    window = next(window for window in wayland.windows.listed() if window.pid == driven.pid)
+    window = window_of(wayland, driven)
     assert wayland.windows.activate(window.id)
     entry = driven.ref(name="Name")
     driven.run(driven.session.set_value(entry, ""))
@@ -155,9 +126,9 @@ def test_any_text_is_typed_without_a_mistake(wayland: Wayland, gtk3: Driven, tex
 @pytest.mark.full
 @pytest.mark.parametrize("app", ["gtk3", "gtk4", "qt6"])
 def test_sixty_random_characters_are_typed_twenty_times_without_a_mistake(
-    sway: DesktopSession, wayland: Wayland, tree: Accessibility, app: str
+    sway: SwaySession, wayland: Wayland, sway_tree: Accessibility, app: str
 ) -> None:
-    for driven in started(sway, tree, app):
+    for driven in started(sway, sway_tree, app):
         for seed in range(20):
             into(wayland, driven)
             wayland.type(typeable(60, seed))
@@ -185,17 +156,15 @@ def test_a_chord_is_pressed_and_let_go(wayland: Wayland, gtk3: Driven) -> None:
 
 
 def test_the_wheel_turns_and_a_drag_drags(wayland: Wayland, gtk3: Driven) -> None:
-    level = gtk3.find(name="Level")[0]
-    frame = level["frame"]
+    level, frame = gtk3.find(name="Level")[0], placed(gtk3, name="Level")
     gtk3.run(gtk3.session.set_value(level["ref"], 0))
     wayland.pointer.move(frame["x"] + frame["w"] / 2, frame["y"] + frame["h"] - 5)
     wayland.pointer.scroll(0, -3)
     # A notch is 15 of Wayland's units, of which GTK takes 10 for a step of 10 here.
     while gtk3.find(name="Level")[0]["value"] != 45:
         wayland.connection.roundtrip("waiting for the scale")
-    entry = gtk3.find(name="Name")[0]
-    gtk3.run(gtk3.session.set_value(entry["ref"], "dragged over"))
-    place = entry["frame"]
+    gtk3.run(gtk3.session.set_value(gtk3.ref(name="Name"), "dragged over"))
+    place = placed(gtk3, name="Name")
     middle = place["y"] + place["h"] / 2
     wayland.pointer.drag(place["x"] + 200, middle, place["x"] + 2, middle)
     wayland.key("delete")
@@ -220,9 +189,8 @@ def own(windows: list[Window], title: str) -> Window:
 
 
 def test_windows_are_listed_activated_moved_and_closed(wayland: Wayland, gtk3: Driven, gtk4: Driven) -> None:
-    listed = wayland.windows.listed()
-    tiled, floating = own(listed, "GTK 3 sample"), own(listed, "GTK 4 sample")
-    assert (tiled.pid, floating.pid) == (gtk3.pid, gtk4.pid)
+    tiled, floating = window_of(wayland, gtk3), window_of(wayland, gtk4)
+    assert (tiled.title, floating.title) == ("GTK 3 sample", "GTK 4 sample")
     assert wayland.windows.activate(tiled.id)
     assert own(wayland.windows.listed(), "GTK 3 sample").active
     with pytest.raises(NotOfferedError, match="is tiled"):
@@ -231,8 +199,7 @@ def test_windows_are_listed_activated_moved_and_closed(wayland: Wayland, gtk3: D
     moved = wayland.place(gtk4.pid, "GTK 4 sample")
     assert moved is not None
     assert (moved.x, moved.y) == (111, 222)
-    (button,) = gtk4.find(role="button", name="Build")
-    assert button["frame"]["x"] > 111
+    assert placed(gtk4, role="button", name="Build")["x"] > 111
     picture = wayland.shot(window=floating.id).picture
     assert (picture.width, picture.height) == (moved.w, moved.h)
     assert wayland.windows.close(floating.id)
@@ -243,6 +210,7 @@ def test_windows_are_listed_activated_moved_and_closed(wayland: Wayland, gtk3: D
 def test_task_bars_windows_are_listed_activated_and_closed(
     wayland: Wayland, gtk3: Driven, gtk4: Driven
 ) -> None:
+    window_of(wayland, gtk4)
     windows = Toplevels(wayland.connection, Seat(wayland.connection))
     listed = windows.listed()
     assert {"GTK 3 sample", "GTK 4 sample"} == {window.title for window in listed}
@@ -256,11 +224,11 @@ def test_task_bars_windows_are_listed_activated_and_closed(
     assert [window.title for window in windows.listed()] == ["GTK 3 sample"]
 
 
-def paste(sway: DesktopSession) -> bytes:
+def paste(sway: SwaySession) -> bytes:
     return subprocess.run(["wl-paste", "-n"], env=sway.environ, capture_output=True, check=True).stdout
 
 
-def test_the_clipboard_is_shared_with_others(sway: DesktopSession, wayland: Wayland) -> None:
+def test_the_clipboard_is_shared_with_others(sway: SwaySession, wayland: Wayland) -> None:
     for text in ("naïve 漢字 😀", "x" * 300_000, ""):
         wayland.clipboard.set(text)
         assert wayland.clipboard.get() == text

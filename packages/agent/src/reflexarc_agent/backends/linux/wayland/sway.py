@@ -70,9 +70,10 @@ class Sway:
 
     def move(self, window: int, x: int, y: int) -> bool:
         """Move a floating window's content to a place; raises NotOfferedError where it is tiled."""
-        node = self._node(window)
-        if node.get("type") != "floating_con":
+        if self._node(window).get("type") != "floating_con":
             raise NotOfferedError(f"window {window} is tiled: sway alone places it")
+        self._seen(lambda: not _changing(self._node(window)))
+        node = self._node(window)
         frame, outer, title = (
             _window(node).frame,
             _rectangle(node.get("rect")),
@@ -169,9 +170,14 @@ def _rectangle(told: Any) -> Optional[Area]:
 
 
 def _changing(node: Dict[str, Any]) -> bool:
-    """Whether a border that sway counts in already isn't shown yet: the place is neither the old nor the new one."""
-    inner = _rectangle(node.get("window_rect"))
-    return inner is None or (node.get("border") in ("none", "csd") and (inner.x, inner.y) != (0, 0))
+    """Whether a border is coming or going: the place that sway tells is neither the old nor the new one."""
+    outer, inner = _rectangle(node.get("rect")), _rectangle(node.get("window_rect"))
+    if outer is None or inner is None:
+        return True
+    bare = node.get("border") in ("none", "csd")
+    return (
+        (bare and (inner.x, inner.y) != (0, 0)) or inner.y + inner.h > outer.h or inner.x + inner.w > outer.w
+    )
 
 
 def _window(node: Dict[str, Any]) -> Window:
