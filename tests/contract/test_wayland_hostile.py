@@ -125,7 +125,7 @@ def readers() -> list[threading.Thread]:
 def test_any_garbage_is_an_error_and_leaves_nothing(
     tmp_path_factory: pytest.TempPathFactory, garbage: bytes, passed: int
 ) -> None:
-    before = descriptors()
+    before, reading = descriptors(), readers()
 
     def serve(client: socket.socket) -> None:
         reader, writer = os.pipe()
@@ -137,11 +137,12 @@ def test_any_garbage_is_an_error_and_leaves_nothing(
 
     with listening(tmp_path_factory.mktemp("own"), serve) as environ, pytest.raises(WaylandError):
         Wayland(environ)
-    assert readers() == []
+    assert readers() == reading
     assert descriptors() <= before
 
 
 def test_a_compositor_that_floods_is_left(tmp_path: Path) -> None:
+    reading = readers()
     offers = b"".join(
         struct.pack("=IIIIII", 2, 24 << 16, number, 3, int.from_bytes(b"ab\0\0", "little"), 1)
         for number in range(50_000)
@@ -155,7 +156,7 @@ def test_a_compositor_that_floods_is_left(tmp_path: Path) -> None:
 
     with listening(tmp_path, serve) as environ, pytest.raises(WaylandError, match="the compositor"):
         Wayland(environ)
-    assert readers() == []
+    assert readers() == reading
 
 
 def test_an_error_of_the_compositor_is_told_in_its_words(tmp_path: Path) -> None:
@@ -175,7 +176,7 @@ def test_an_error_of_the_compositor_is_told_in_its_words(tmp_path: Path) -> None
 
 @pytest.mark.full
 def test_a_compositor_that_says_nothing_costs_one_timeout(tmp_path: Path) -> None:
-    left = threading.Event()
+    left, reading = threading.Event(), readers()
 
     def serve(client: socket.socket) -> None:
         with client:
@@ -185,4 +186,4 @@ def test_a_compositor_that_says_nothing_costs_one_timeout(tmp_path: Path) -> Non
         with pytest.raises(WaylandError, match="did not answer within 5 s"):
             Wayland(environ)
         left.set()
-    assert readers() == []
+    assert readers() == reading

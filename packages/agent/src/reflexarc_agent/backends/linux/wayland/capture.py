@@ -5,7 +5,6 @@ Source: wlr-screencopy-unstable-v1; ext-image-copy-capture-v1; wayland.xml, "wl_
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
 from contextlib import contextmanager, suppress
@@ -14,6 +13,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional
 from reflexarc_agent.backends.linux.pictures import PIXELS, Picture
 from reflexarc_agent.backends.linux.wayland.connection import Connection
 from reflexarc_agent.backends.linux.wayland.errors import WaylandError
+from reflexarc_agent.backends.linux.wayland.memory import anonymous
 from reflexarc_agent.backends.linux.wayland.outputs import Output
 from reflexarc_agent.backends.linux.wayland.pixels import LAYOUTS, picture, upright
 
@@ -39,11 +39,8 @@ class _Memory:
 
     def __init__(self, connection: Connection, shape: Shape) -> None:
         size = shape.stride * shape.height
-        descriptor = os.memfd_create("reflexarc-picture", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        descriptor = anonymous(size)
         try:
-            os.ftruncate(descriptor, size)
-            # Memory that is taken away while it is read ends the process.
-            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
             self._map = mmap.mmap(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ)
             shm = connection.only("wl_shm", 1, WHAT)
             pool = connection.request(shm, "create_pool", descriptor, size)

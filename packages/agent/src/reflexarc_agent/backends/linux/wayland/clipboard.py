@@ -56,7 +56,7 @@ class Clipboard:
                 kind = next((text for text in TEXTS if text in offered), None)
             if selection is None or kind is None:
                 return ""
-            reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+            reader, writer = os.pipe()
             try:
                 self._connection.request(selection, "receive", kind, writer)
             except BaseException:

@@ -20,6 +20,9 @@ PATIENCE = 5.0
 
 CHUNK, PASSED = 1 << 16, 28
 GLOBALS = 1000
+# Only Linux has these.
+PEER_CREDENTIALS = getattr(socket, "SO_PEERCRED", 0)
+CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 Tell = Callable[..., None]
 """Gets an event's name and its arguments, in the reading thread."""
@@ -50,7 +53,7 @@ class Connection:
         self.on_offer: Callable[[str, Global], None] = lambda interface, offered: None
         self.on_withdrawal: Callable[[int], None] = lambda number: None
         self._socket = _connected(path, self.name)
-        self.peer = struct.unpack("3i", self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        self.peer = struct.unpack("3i", self._socket.getsockopt(socket.SOL_SOCKET, PEER_CREDENTIALS, 12))
         self._thread = threading.Thread(target=self._read, name="wayland", daemon=True)
         self._thread.start()
         try:
@@ -199,7 +202,7 @@ class Connection:
 
     def _received(self) -> Tuple[bytes, List[int]]:
         space = socket.CMSG_SPACE(PASSED * 4)
-        flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+        flags = socket.MSG_DONTWAIT | CLOSE_ON_EXEC
         data, ancillary, _, _ = self._socket.recvmsg(CHUNK, space, flags)
         passed: List[int] = []
         for level, kind, content in ancillary:

@@ -14,6 +14,7 @@ from reflexarc_agent.backends.linux.errors import NotTypeableError
 from reflexarc_agent.backends.linux.keysyms import chord_keys, keysym
 from reflexarc_agent.backends.linux.wayland.connection import Connection
 from reflexarc_agent.backends.linux.wayland.keymap import LOCK, SHIFT, Keymap, Stroke
+from reflexarc_agent.backends.linux.wayland.memory import anonymous
 from reflexarc_agent.backends.linux.wayland.seat import KEYBOARD, Seat, milliseconds
 
 MANAGER = "zwp_virtual_keyboard_manager_v1"
@@ -169,7 +170,7 @@ class Keyboard:
     def _send_keymap(self) -> None:
         assert self._object is not None
         data = self._keymap.text().encode() + b"\0"
-        descriptor = os.memfd_create("reflexarc-keymap", os.MFD_CLOEXEC)
+        descriptor = anonymous(len(data))
         try:
             with os.fdopen(os.dup(descriptor), "wb") as file:
                 file.write(data)
