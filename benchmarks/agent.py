@@ -5,6 +5,7 @@ Prints a table, and as its last line one JSON object. REFLEXARC_BENCH_MIB sets h
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import platform
@@ -14,13 +15,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 from tests.agents import Agent, ended, running
 
+from reflexarc.drivers.agent.config import AgentConfig
+from reflexarc.drivers.agent.driver import AgentCapabilities, open_driver
+from reflexarc.machine.capabilities import Command, Output
 from reflexarc_wire.frames import Exit, Stdout
+from reflexarc_wire.replies import PingReply
 from reflexarc_wire.requests import Exec, Ping
 
 MIB = int(os.environ.get("REFLEXARC_BENCH_MIB", "1024"))
@@ -63,6 +69,51 @@ def commands(agent: Agent) -> dict[str, list[float]]:
     }
 
 
+@asynccontextmanager
+async def driven(agent: Agent) -> AsyncIterator[AgentCapabilities]:
+    """The host's own driver of that agent."""
+    config = AgentConfig(enabled=True, transport="unix", path=agent.path)
+    async with open_driver(config, machine="bench", state_dir=agent.path.parent) as lent:
+        yield lent
+
+
+async def ran(lent: AgentCapabilities, command: Command) -> int:
+    """Run a command to its end and return how much it wrote."""
+    assert lent.shell is not None
+    size = 0
+    async with aclosing(lent.shell.run(command)) as pieces:
+        async for piece in pieces:
+            size += len(piece.data) if isinstance(piece, Output) else 0
+    return size
+
+
+async def awaited(act: Callable[[], Awaitable[object]], times: int) -> list[float]:
+    """As `milliseconds`, of what is awaited."""
+    found = []
+    for _ in range(times + 3):
+        began = time.perf_counter()
+        await act()
+        found.append((time.perf_counter() - began) * 1000)
+    return found[3:]
+
+
+async def by_driver(agent: Agent) -> dict[str, list[float]]:
+    async with driven(agent) as lent:
+        control = await lent.agent.control("bench")
+        ask = partial(control.conversation.ask, reply=PingReply, operation="bench")
+        return {
+            "ping, by the host's driver": await awaited(lambda: ask(Ping()), 3000),
+            "exec true, by the host's driver": await awaited(lambda: ran(lent, Command(argv=("true",))), 200),
+        }
+
+
+async def streamed_by_driver(agent: Agent) -> float:
+    async with driven(agent) as lent:
+        began = time.perf_counter()
+        assert await ran(lent, Command(argv=STREAM)) == SIZE
+        return MIB / (time.perf_counter() - began)
+
+
 def held_exit(agent: Agent) -> float:
     """How long after the command's own end its exit arrives while a background child holds the output."""
     with agent.host() as host:
@@ -84,11 +135,11 @@ def killed(agent: Agent) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def streamed(agent: Agent, *, decoded: bool) -> float:
+def streamed(agent: Agent, *, decoded: bool, raw: bool) -> float:
     """MiB/s of a command's output through the agent, read as frames or, to see the agent alone, as bytes."""
     with agent.host() as host:
         began = time.perf_counter()
-        host.start(Exec(argv=STREAM))
+        host.start(Exec(argv=STREAM, raw=raw))
         if decoded:
             left = SIZE
             while not isinstance(frame := host.frame(), Exit):
@@ -119,8 +170,11 @@ def bare_stream(*, relayed: bool) -> float:
 def streams(agent: Agent) -> dict[str, float]:
     """Medians of interleaved rounds, as a shared host slows down and speeds up."""
     cases: dict[str, Callable[[], float]] = {
-        "stream, decoded": partial(streamed, agent, decoded=True),
-        "stream, the agent alone": partial(streamed, agent, decoded=False),
+        "stream, raw": partial(streamed, agent, decoded=True, raw=True),
+        "stream, raw, the agent alone": partial(streamed, agent, decoded=False, raw=True),
+        "stream, by the host's driver": lambda: asyncio.run(streamed_by_driver(agent)),
+        "stream, base64": partial(streamed, agent, decoded=True, raw=False),
+        "stream, base64, the agent alone": partial(streamed, agent, decoded=False, raw=False),
         "stream, peer: relayed by Python": partial(bare_stream, relayed=True),
         "stream, peer: straight into the socket": partial(bare_stream, relayed=False),
     }
@@ -131,7 +185,7 @@ def streams(agent: Agent) -> dict[str, float]:
 def main() -> None:
     figures: dict[str, object] = {"python": platform.python_version(), "load": os.getloadavg()[0]}
     with tempfile.TemporaryDirectory() as folder, running(Path(folder) / "agent.sock") as agent:
-        times = {**round_trips(agent), **commands(agent)}
+        times = {**round_trips(agent), **commands(agent), **asyncio.run(by_driver(agent))}
         times["exit while a child holds the output"] = [held_exit(agent) for _ in range(20)]
         times["host gone -> group dead"] = [killed(agent) for _ in range(20)]
         for name, found in times.items():
@@ -146,7 +200,7 @@ def main() -> None:
         figures[name] = {"mib_per_s": round(rate, 1), "percent_of_bare": round(100 * rate / bare)}
         print(f"{name:<40} {rate:8.1f} MiB/s  {100 * rate / bare:4.0f} %")
     print(
-        f"{'the agent grew by':<40} {figures['rss_growth_mib']:>8} MiB while {2 * ROUNDS} x {MIB} MiB passed"
+        f"{'the agent grew by':<40} {figures['rss_growth_mib']:>8} MiB while {5 * ROUNDS} x {MIB} MiB passed"
     )
     print(json.dumps(figures))
 

@@ -16,11 +16,12 @@ from guests.desktop.session import SYSTEM_PYTHON, DesktopSession
 from reflexarc_agent.backends.linux.atspi.accessibility import Accessibility
 from reflexarc_agent.backends.linux.atspi.roles import ROLES
 from reflexarc_agent.backends.linux.atspi.selecting import Selector
+from reflexarc_agent.backends.linux.x11.devices import X11
 
-TOOLKITS = {"gtk3": 400, "chromium": 200, "qt6": 300, "gtk4": 150}
+TOOLKITS = {"gtk3": 400, "chromium": 200, "firefox": 200, "qt6": 300, "gtk4": 150}
 """The rows that the window of each has."""
 
-TURNS = 3
+TURNS = 5
 AGAIN = 20
 
 
@@ -32,7 +33,9 @@ def milliseconds(act: Callable[[], object]) -> float:
 
 def start(desktop: DesktopSession, toolkit: str, rows: int) -> int:
     """Start the application; returns its process id once its button shows."""
-    if toolkit == "chromium":
+    if toolkit == "firefox":
+        process = desktop.firefox(page.write(desktop.folder / "page.html", rows))
+    elif toolkit == "chromium":
         process = desktop.chromium(page.write(desktop.folder / "page.html", rows))
     else:
         process = desktop.app(toolkit, str(rows))
@@ -73,44 +76,56 @@ def pairs(node: dict[str, Any]) -> Counter[tuple[str, str]]:
     return found
 
 
-def find_milliseconds(desktop: DesktopSession, pid: int, name: str) -> float:
+def spread(name: str, values: list[float], digits: int = 1) -> dict[str, float]:
+    """The median, and the value that nine of ten don't exceed."""
+    p90 = statistics.quantiles(values, n=10, method="inclusive")[-1]
+    return {name: round(statistics.median(values), digits), f"{name}_p90": round(p90, digits)}
+
+
+def find_milliseconds(desktop: DesktopSession, pid: int, name: str, limit: int) -> float:
     """A search for one button, in an application of which nothing was read."""
     with Accessibility(desktop.environ) as tree:
         session = tree.session()
         tree.run(session.apps())
-        return milliseconds(lambda: tree.run(session.find(Selector(role="button", name=name), pid)))
+        wanted = Selector(role="button", name=name)
+        return milliseconds(lambda: tree.run(session.find(wanted, pid, limit)))
 
 
 def measure(desktop: DesktopSession, toolkit: str, rows: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """The figures of one toolkit: ours, and libatspi's."""
     pid = start(desktop, toolkit, rows)
     turns = [(ours(desktop, pid), theirs(desktop, pid)) for _ in range(TURNS)]
-    bare, full = statistics.median(t[0][0] for t in turns), statistics.median(t[0][1] for t in turns)
-    cold, warm = (
-        1000 * statistics.median(times) for times in zip(*(their[:2] for _, their in turns), strict=True)
-    )
     dump = turns[-1][0][2]
     thousands = dump["count"] / 1000
+    bare, full = [t[0][0] for t in turns], [t[0][1] for t in turns]
+    cold, warm = (
+        [1000 * seconds for seconds in times] for times in zip(*(t[1][:2] for t in turns), strict=True)
+    )
+    first, every = (
+        [find_milliseconds(desktop, pid, "Build", limit) for _ in range(TURNS)] for limit in (1, 20)
+    )
     figures = {
         "elements": dump["count"],
         "identical_turns": sum(pairs(mine[2]["tree"]) == their[2] for mine, their in turns),
         "turns": TURNS,
-        "tree_ms_per_1000": round(bare / thousands, 1),
-        "full_ms_per_1000": round(full / thousands, 1),
-        "tree_ratio": round(cold / bare, 1),
-        "full_ratio": round(cold / full, 1),
-        "find_ms": round(
-            statistics.median(find_milliseconds(desktop, pid, "Build") for _ in range(TURNS)), 1
-        ),
+        **spread("tree_ms_per_1000", [each / thousands for each in bare]),
+        **spread("full_ms_per_1000", [each / thousands for each in full]),
+        "tree_ratio": round(statistics.median(cold) / statistics.median(bare), 1),
+        "full_ratio": round(statistics.median(cold) / statistics.median(full), 1),
+        **spread("find_ms", first),
+        **spread("find_all_ms", every),
         **again(desktop, pid),
     }
-    peer = {"cold_ms_per_1000": round(cold / thousands, 1), "warm_ms_per_1000": round(warm / thousands, 1)}
+    peer = {
+        **spread("cold_ms_per_1000", [each / thousands for each in cold]),
+        **spread("warm_ms_per_1000", [each / thousands for each in warm]),
+    }
     return figures, peer
 
 
 def again(desktop: DesktopSession, pid: int) -> dict[str, float]:
     """Dumps from a mirror that events keep current, and how large they are."""
-    with Accessibility(desktop.environ) as tree:
+    with X11(desktop.environ["DISPLAY"]) as x11, Accessibility(desktop.environ, x11) as tree:
         session = tree.session()
         text = tree.run(session.dump(pid, outlined=True))["outline"]
         interactive = tree.run(session.dump(pid, outlined=True, interactive_only=True))["outline"]
@@ -119,8 +134,8 @@ def again(desktop: DesktopSession, pid: int) -> dict[str, float]:
         outlines = [milliseconds(lambda: tree.run(session.dump(pid, outlined=True))) for _ in range(AGAIN)]
         trees = [milliseconds(lambda: tree.run(session.dump(pid))) for _ in range(AGAIN)]
     return {
-        "redump_ms": round(statistics.median(outlines), 1),
-        "retree_ms": round(statistics.median(trees), 1),
-        "outline_percent": round(100 * len(text.encode()) / size, 1),
-        "interactive_percent": round(100 * len(interactive.encode()) / size, 1),
+        **spread("redump_ms", outlines),
+        **spread("retree_ms", trees),
+        "outline_percent": round(100 * len(text.encode()) / size, 2),
+        "interactive_percent": round(100 * len(interactive.encode()) / size, 2),
     }

@@ -130,6 +130,28 @@ class DesktopSession:
             switches.append("--ozone-platform=wayland")
         return self.start(["chromium", *switches, f"--user-data-dir={profile}", page.as_uri()])
 
+    def firefox(self, page: Path) -> subprocess.Popen[bytes]:
+        """Start Firefox with a page, and nothing that it would like to say on its first start."""
+        profile = self.folder / f"firefox-{self._started}"
+        profile.mkdir()
+        quiet = {
+            "browser.aboutwelcome.enabled": "false",
+            "browser.shell.checkDefaultBrowser": "false",
+            "datareporting.policy.dataSubmissionEnabled": "false",
+            "datareporting.policy.firstRunURL": '""',
+            "startup.homepage_welcome_url": '""',
+            "termsofuse.bypassNotification": "true",
+            "toolkit.telemetry.reportingpolicy.firstRun": "false",
+            "app.normandy.enabled": "false",
+            "network.captive-portal-service.enabled": "false",
+            "network.connectivity-service.enabled": "false",
+        }
+        lines = "".join(f'user_pref("{name}", {value});\n' for name, value in quiet.items())
+        (profile / "user.js").write_text(lines)
+        switches = ["--no-remote", "--new-instance", "--profile", str(profile)]
+        extra = {"GNOME_ACCESSIBILITY": "1", "MOZ_ENABLE_WAYLAND": "0", "MOZ_CRASHREPORTER_DISABLE": "1"}
+        return self.start(["firefox-esr", *switches, page.as_uri()], extra)
+
     def program(self, name: str) -> subprocess.Popen[bytes]:
         """The program of the session with that file name."""
         return next(p for p in self._processes if Path(str(p.args[0])).name == name)  # type: ignore[index]

@@ -45,7 +45,7 @@ def host(desktop: DesktopSession, gtk3: Driven, tmp_path_factory: pytest.TempPat
 def test_the_agent_offers_what_the_desktop_has(host: Host) -> None:
     ping = host.ask(Ping())
     assert isinstance(ping, PingReply)
-    assert ping.features == ("exec", "files", "screen", "input", "accessibility")
+    assert ping.features == ("exec", "files", "screen", "input", "accessibility", "apps", "clipboard")
     assert all(readiness.ready for readiness in (ping.readiness or {}).values())
 
 
@@ -102,6 +102,5 @@ def test_what_goes_wrong_has_its_code(host: Host) -> None:
 def test_what_is_not_done_is_not_passed_over(host: Host, desktop: DesktopSession) -> None:
     assert host.refused(Screenshot(scale=0.5)).code == "unsupported"
     assert host.refused(Screenshot(display=":99")).code == "unsupported"
-    assert host.refused(AxDump(earlier=1)).code == "unsupported"
     whole = Screenshot(display=desktop.environ["DISPLAY"], scale=1.0, format="png")
     assert isinstance(host.ask(whole), ScreenshotReply)

@@ -16,8 +16,8 @@ from tests.sway import placed, window_of
 
 from reflexarc_agent.backends.linux.atspi.accessibility import Accessibility
 from reflexarc_agent.backends.linux.errors import DisplayError, NotOfferedError, NotTypeableError
-from reflexarc_agent.backends.linux.pictures import Picture
-from reflexarc_agent.backends.linux.wayland.devices import Points, Wayland
+from reflexarc_agent.backends.linux.pictures import Area, Picture, Points
+from reflexarc_agent.backends.linux.wayland.devices import Wayland
 from reflexarc_agent.backends.linux.wayland.errors import WaylandError
 from reflexarc_agent.backends.linux.wayland.seat import Seat
 from reflexarc_agent.backends.linux.wayland.windows import Toplevels, Window
@@ -194,14 +194,16 @@ def test_windows_are_listed_activated_moved_and_closed(wayland: Wayland, gtk3: D
     assert wayland.windows.activate(tiled.id)
     assert own(wayland.windows.listed(), "GTK 3 sample").active
     with pytest.raises(NotOfferedError, match="is tiled"):
-        wayland.windows.move(tiled.id, 0, 0)
-    assert wayland.move(floating.id, 111, 222)
+        wayland.windows.move(tiled.id, Area(0, 0, 0, 0))
+    assert wayland.move_window(floating.id, Area(111, 222, 0, 0))
     moved = wayland.place(gtk4.pid, "GTK 4 sample")
     assert moved is not None
     assert (moved.x, moved.y) == (111, 222)
     assert placed(gtk4, role="button", name="Build")["x"] > 111
+    assert wayland.move_window(floating.id, Area(111, 222, moved.w + 40, moved.h + 30))
+    moved = wayland.place(gtk4.pid, "GTK 4 sample")
     picture = wayland.shot(window=floating.id).picture
-    assert (picture.width, picture.height) == (moved.w, moved.h)
+    assert moved == Area(111, 222, picture.width, picture.height)
     assert wayland.windows.close(floating.id)
     with pytest.raises(WaylandError, match="there is no window"):
         wayland.windows.activate(floating.id)
@@ -219,7 +221,7 @@ def test_task_bars_windows_are_listed_activated_and_closed(
     assert windows.activate(second.id)
     assert [window.title for window in windows.listed() if window.active] == ["GTK 4 sample"]
     with pytest.raises(NotOfferedError, match="lets nobody move windows"):
-        windows.move(first.id, 1, 1)
+        windows.move(first.id, Area(1, 1, 0, 0))
     assert windows.close(second.id)
     assert [window.title for window in windows.listed()] == ["GTK 3 sample"]
 

@@ -45,10 +45,10 @@ def window(gtk3: Driven, x11: X11) -> int:
 
 
 def still(x11: X11, window: int) -> tuple[np.ndarray, np.ndarray]:
-    """The window and the screen between two changes of it; it may still be drawing itself."""
+    """The window and the screen between two changes of it, once it has drawn itself: before it is all of one colour."""
     while True:
         alone, screen, again = (pixels(x11.capture.take(which)) for which in (window, None, window))
-        if (alone == again).all():
+        if (alone == again).all() and (alone != alone[0, 0]).any():
             return alone, screen
 
 
@@ -107,7 +107,7 @@ def test_the_pointer_goes_and_clicks_where_it_is_told(x11: X11, gtk3: Driven) ->
 def test_a_window_is_moved_and_closed(x11: X11, own_gtk3: Driven) -> None:
     window = window_of(x11, own_gtk3.pid)
     with Changes(x11.display.name) as changes:
-        x11.windows.move(window.id, 40, 60)
+        x11.windows.move(window.id, Area(40, 60, 0, 0))
         while window_of(x11, own_gtk3.pid).frame.x != 40:
             changes.wait(1.0)
     x11.windows.close(window.id)

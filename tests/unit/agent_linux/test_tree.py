@@ -15,7 +15,7 @@ from reflexarc_agent.backends.linux.atspi.errors import StaleRefError
 from reflexarc_agent.backends.linux.atspi.events import apply
 from reflexarc_agent.backends.linux.atspi.names import STATE
 from reflexarc_agent.backends.linux.atspi.nodes import Budget, ax_actions, node, tree
-from reflexarc_agent.backends.linux.atspi.outline import outline, quoted
+from reflexarc_agent.backends.linux.atspi.outline import outline, quoted, written
 from reflexarc_agent.backends.linux.atspi.refs import Refs
 from reflexarc_agent.backends.linux.atspi.roles import ROLES, role_named
 from reflexarc_agent.backends.linux.atspi.selecting import Selector, matching, path
@@ -65,7 +65,7 @@ def window(app: Application) -> Element:
 
 
 def test_an_outline_is_compact(app: Application, window: Element) -> None:
-    assert outline(app, app.root, Refs().name, Budget()).splitlines() == [
+    assert written(outline(app, app.root, Refs().name, Budget())).splitlines() == [
         '- application "editor"',
         '  - window "Untitled" [ref=e1]',
         '    - button "Build" [ref=e2] [focused]',
@@ -76,7 +76,7 @@ def test_an_outline_is_compact(app: Application, window: Element) -> None:
 
 def test_an_interactive_outline_keeps_windows_and_controls(app: Application, window: Element) -> None:
     element(app, "label", "only text", above=window)
-    assert outline(app, app.root, Refs().name, Budget(), interactive_only=True).splitlines() == [
+    assert written(outline(app, app.root, Refs().name, Budget(), interactive_only=True)).splitlines() == [
         '- window "Untitled" [ref=e1]',
         '- button "Build" [ref=e2] [focused]',
         '- textbox "Name" [ref=e3]: "a\\nb"',
@@ -131,7 +131,9 @@ def test_a_list_that_was_not_read_whole_caps_the_tree(app: Application, window: 
 
 
 def test_a_capped_outline_says_so(app: Application, window: Element) -> None:
-    assert outline(app, app.root, Refs().name, Budget(nodes=2)).splitlines()[-1] == "# capped: nodes"
+    budget = Budget(nodes=2)
+    lines = outline(app, app.root, Refs().name, budget)
+    assert written(lines, budget.capped).splitlines()[2:] == ["# capped: nodes"]
 
 
 def test_actions_have_their_ax_names_once() -> None:

@@ -24,7 +24,10 @@ class Session(Protocol):
 
     @property
     def handlers(self) -> Handlers:
-        """For each request it serves the function that answers it with a reply; that raises RefusalError or OSError."""
+        """For each request it serves the function that answers it with a reply; that raises RefusalError or OSError.
+
+        `subscribe` is answered with a `Subscription`, into which events go.
+        """
 
     def close(self) -> None:
         """Undo what only made sense while the connection was there."""

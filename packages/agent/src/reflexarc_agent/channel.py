@@ -7,7 +7,7 @@ import select
 import socket
 import time
 from contextlib import suppress
-from typing import Optional, Protocol
+from typing import List, Optional, Protocol
 
 CHUNK = 1 << 16
 # Told even while nothing is read; only Linux has it.
@@ -23,6 +23,8 @@ class Channel(Protocol):
 
     read_fd: int
     write_fd: int
+    shared: bool
+    """Whether other conversations are on the same stream, so that none of them may be kept waiting."""
 
     @property
     def pending(self) -> bool:
@@ -49,8 +51,9 @@ class Channel(Protocol):
 class SocketChannel:
     """A connected stream socket."""
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket, *, shared: bool = False) -> None:
         connected.setblocking(False)
+        self.shared = shared
         self._socket = connected
         self.read_fd = self.write_fd = connected.fileno()
         self.pending = False
@@ -94,7 +97,7 @@ class PipeChannel:
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self.read_fd, self.write_fd = read_fd, write_fd
-        self.pending = False
+        self.pending = self.shared = False
         self._blocking = {fd: os.get_blocking(fd) for fd in (read_fd, write_fd)}
         for fd in self._blocking:
             os.set_blocking(fd, False)
@@ -133,10 +136,21 @@ class PipeChannel:
                 os.set_blocking(fd, blocking)
 
 
-def receive(channel: Channel, deadline: Optional[float] = None) -> bytes:
-    """Wait for bytes; raises HostGoneError at the end of the stream, and once `deadline` has passed."""
+class Source(Protocol):
+    """Something else to wait for; its descriptor is readable while there is something."""
+
+    def fileno(self) -> int: ...
+
+
+def receive(channel: Channel, deadline: Optional[float] = None, other: Optional[Source] = None) -> bytes:
+    """Wait for bytes, b"" where the other source has something first.
+
+    Raises HostGoneError at the end of the stream, and once `deadline` has passed.
+    """
     while (data := channel.receive()) is None:
-        _wait(channel.read_fd, select.POLLIN, deadline)
+        ready = _wait(channel.read_fd, select.POLLIN, deadline, other)
+        if other and other.fileno() in ready:
+            return b""
     return data
 
 
@@ -159,12 +173,14 @@ def linger(channel: Channel, seconds: float) -> None:
             receive(channel, deadline)
 
 
-def _wait(fd: int, events: int, deadline: Optional[float]) -> None:
+def _wait(fd: int, events: int, deadline: Optional[float], other: Optional[Source] = None) -> List[int]:
+    """Wait until something can be done with one of these; returns the descriptors that are ready."""
     poll = select.poll()
     poll.register(fd, events)
-    if deadline is None:
-        poll.poll()
-        return
-    left = deadline - time.monotonic()
-    if left <= 0 or not poll.poll(left * 1000):
+    if other:
+        poll.register(other.fileno(), select.POLLIN)
+    left = None if deadline is None else deadline - time.monotonic()
+    ready = poll.poll(None if left is None else max(0.0, left * 1000))
+    if left is not None and (left <= 0 or not ready):
         raise HostGoneError("out of time")
+    return [number for number, _ in ready]

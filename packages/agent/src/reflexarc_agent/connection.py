@@ -16,14 +16,15 @@ from reflexarc_agent.backend import RefusalError
 from reflexarc_agent.channel import Channel, HostGoneError
 from reflexarc_agent.exec import Execution
 from reflexarc_agent.registry import Registry, Session
-from reflexarc_wire import Asked, GuestEnd, Malformed, WireError, write_refusal, write_reply
-from reflexarc_wire.errors import NOT_AUTHORIZED, OS_ERROR
+from reflexarc_wire import Asked, GuestEnd, Malformed, WireError, write_event, write_refusal, write_reply
+from reflexarc_wire.errors import BAD_REQUEST, NOT_AUTHORIZED, OS_ERROR
 from reflexarc_wire.replies import Failure
 from reflexarc_wire.requests import Exec, Hello
 
 # How long a stranger may take to say who it is.
 HELLO_TIMEOUT = 10.0
 _LINGER = 1.0
+SHARED_WINDOW = 1 << 20
 
 
 class Connection:
@@ -51,19 +52,23 @@ class Connection:
     def _converse(self, session: Session) -> None:
         """Serve requests until one ends the conversation; raises HostGoneError where the host does."""
         try:
-            while self._answer(self._next(), session):
+            while self._answer(self._next(session), session):
                 pass
         except WireError as error:
             # Amid a command's output an answer would be glued to half a line.
             if not self._end.executing:
                 self._send(write_reply(_failure(error)))
 
-    def _next(self) -> Union[Asked, Malformed]:
+    def _next(self, session: Session) -> Union[Asked, Malformed]:
+        """Wait for the next request, and tell the events that come meanwhile."""
         while True:
             found = self._end.next()
             if isinstance(found, (Asked, Malformed)):
                 return found
-            self._end.feed(channels.receive(self._channel, self._deadline))
+            told = session.subscription
+            self._end.feed(channels.receive(self._channel, self._deadline, told))
+            if told and (events := told.take()):
+                self._send(b"".join(map(write_event, events)))
 
     def _answer(self, asked: Union[Asked, Malformed], session: Session) -> bool:
         """Answer one request, and return whether another may follow."""
@@ -91,6 +96,10 @@ class Connection:
 
     def _execute(self, request: Exec) -> None:
         self._registry.require(request.feature)
+        if self._channel.shared and not 0 < (request.window or 0) <= SHARED_WINDOW:
+            raise RefusalError(
+                BAD_REQUEST, f"on a shared stream a command needs a `window` of at most {SHARED_WINDOW} bytes"
+            )
         Execution(request, child.start(request), self._channel, self._end).run()
 
     def _send(self, line: bytes) -> None:

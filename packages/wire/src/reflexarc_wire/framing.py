@@ -57,10 +57,20 @@ class LineReader:
         if end < 0:
             self._searched = len(self._buffer)
             return None
-        line = bytes(memoryview(self._buffer)[:end])
-        del self._buffer[: end + 1]
+        line = self._cut(end)
+        del self._buffer[:1]
         self._searched = 0
         return line
+
+    def take(self, size: int) -> bytes:
+        """Return the next bytes as they are, at most `size` and no more than were fed."""
+        return self._cut(min(size, len(self._buffer)))
+
+    def _cut(self, size: int) -> bytes:
+        with memoryview(self._buffer) as view:
+            cut = bytes(view[:size])
+        del self._buffer[:size]
+        return cut
 
 
 def read_line(line: bytes, limits: Limits) -> Dict[str, object]:
@@ -81,7 +91,7 @@ def read_line(line: bytes, limits: Limits) -> Dict[str, object]:
 def write_line(values: Mapping[str, object]) -> bytes:
     """Write an object as one line; characters that UTF-8 can't carry become question marks."""
     try:
-        text = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _ENCODER.encode(values)
     except ValueError as error:
         raise WireError(f"a message that JSON can't carry ({_short(error)})") from error
     return text.encode("utf-8", "replace") + b"\n"
@@ -123,4 +133,5 @@ def _short(error: BaseException) -> str:
     return str(error)[:120] or type(error).__name__
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_real, parse_constant=_constant)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, Optional, Tuple
+from typing import Dict, Optional, Tuple, Union
 
-from reflexarc_wire.values import App, Display, Node, Readiness, Window
+from reflexarc_wire.codec import named
+from reflexarc_wire.values import App, Display, Node, Readiness, Ref, Window
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,20 @@ class ScreenshotReply:
 
 @dataclass(frozen=True)
 class AxDumpReply:
-    """A tree, or its outline; if not `complete`, `capped` names the bound that was met, `count` the nodes read."""
+    """A tree, or its outline; if not `complete`, `capped` names the bound that was met, `count` the nodes read.
+
+    `dump` is what a later request may name as its `since`. Where `since` is there, only what has changed since that
+    dump is told, with what is above it, and `removed` are the references of what is gone.
+    """
 
     tree: Optional[Node] = None
     outline: Optional[str] = None
     complete: Optional[bool] = None
     capped: Optional[str] = None
     count: Optional[int] = None
+    dump: Optional[int] = None
+    earlier: Optional[Union[str, int]] = named("since")
+    removed: Optional[Tuple[Ref, ...]] = None
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,8 @@ class Display:
 class Node:
     """An element of the accessibility tree; `native` is its role's own name where `role` was mapped.
 
-    `path` is there in search results only: the names of its ancestors, outermost first.
+    `path` is there in search results only: the names of its ancestors, outermost first. `changed` is there in
+    differences only, on what is new or says something else.
     """
 
     ref: Ref
@@ -59,6 +60,7 @@ class Node:
     children: Tuple[Node, ...] = ()
     native: Optional[str] = None
     path: Optional[Tuple[str, ...]] = None
+    changed: Optional[bool] = None
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,12 @@ import struct
 import zlib
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from reflexarc_agent.backends.linux.errors import DisplayError
 
 PIXELS = 64_000_000
 """A larger picture is taken of nothing."""
-
 
 TRUECOLOUR = 2
 TURBO = ("libturbojpeg.so.0", "libturbojpeg.so.1", "libturbojpeg.so")
@@ -40,6 +39,22 @@ class Area:
     y: int
     w: int
     h: int
+
+
+class Points(NamedTuple):
+    """A rectangle of points."""
+
+    x: float
+    y: float
+    w: float
+    h: float
+
+
+class Shot(NamedTuple):
+    """A picture, and how many of its pixels a point has."""
+
+    picture: Picture
+    scale: float
 
 
 def within(area: Optional[Area], width: int, height: int) -> Area:

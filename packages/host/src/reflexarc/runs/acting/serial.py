@@ -10,10 +10,12 @@ import re
 import secrets
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from reflexarc.errors import OperationTimeoutError, PlaybookError
+from reflexarc.machine.machine import Machine
 from reflexarc.observation import Observation
 from reflexarc.runs.acting.act import Act, Performed, has_controls
 from reflexarc.runs.acting.guest import MAX_OUTPUT, ended
@@ -31,6 +33,12 @@ async def run_serial(act: Act) -> Performed:
     come; the command may still run then.
     """
     command, limit = act.text("command"), act.seconds("timeout")
+    said, status, truncated = await run_line(act.machine, act.watcher, command, limit)
+    return ended(act, status, {"stdout": said}, truncated=truncated)
+
+
+async def run_line(machine: Machine, watcher: Watcher, command: str, limit: float) -> tuple[str, int, bool]:
+    """Run a line there, as `run_serial` does; its output, its exit status, and whether output is missing."""
     if has_controls(command):
         raise PlaybookError(
             "the command holds control characters, which a console takes for keys; nothing was sent"
@@ -39,17 +47,44 @@ async def run_serial(act: Act) -> Performed:
     line = marks.around(command)
     if len(line.encode()) > MAX_LINE:
         raise PlaybookError(f"the command is longer than a console takes, {MAX_LINE} bytes; nothing was sent")
-    with _hearing(act.watcher) as heard:
-        await act.machine.console.run(line + "\n")
-        found = await _until(act.watcher, lambda: marks.find(heard()), limit)
+    with _hearing(watcher) as heard:
+        await machine.console.run(line + "\n")
+        found = await _until(watcher, lambda: marks.find(heard()), limit)
         if found is None:
             raise OperationTimeoutError(
                 f"no end of the command on its serial console within {limit:g} s; is a shell there, at its prompt?",
-                machine=act.machine.name,
+                machine=machine.name,
                 operation="console.run",
             )
-    said, status, truncated = found
-    return ended(act, status, {"stdout": said}, truncated=truncated)
+    return found
+
+
+async def feed_lines(
+    machine: Machine, watcher: Watcher, lines: Sequence[str], path: str, limit: float
+) -> AsyncIterator[int]:
+    """Put lines together in a file of the guest, each once it has said that it has the one before; yield how many.
+
+    What a terminal is typed it keeps for a program in lines of 4,095 bytes; a shell's own editor takes fewer.
+    limit: seconds for each. Raises OperationTimeoutError where the guest doesn't take one.
+    """
+    token = secrets.token_hex(8)
+    said = rf"printf '\n%s%s:\n' {token[:8]} {token[8:]}"
+    loop = f'while IFS= read -r line && [ "$line" ]; do printf %s "$line" >>{shlex.quote(path)}; {said}; done'
+    with _hearing(watcher) as heard:
+
+        def has(count: int) -> tuple[str, int, bool] | None:
+            return ("", 0, False) if without_controls(heard()[0]).count(f"{token}:\n") >= count else None
+
+        await machine.console.run(f"stty -echo; {said}; {loop}; stty echo\n")
+        for number, line in enumerate([*lines, ""]):
+            if await _until(watcher, partial(has, number + 1), limit) is None:
+                raise OperationTimeoutError(
+                    f"its serial console took line {number} of {len(lines)} and no more; is a shell there?",
+                    machine=machine.name,
+                    operation="console.run",
+                )
+            yield number
+            await machine.console.run(line + "\n")
 
 
 class _Marks:

@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
-from typing import Any, Coroutine, Mapping, Optional, TypeVar
+from typing import Any, Callable, Coroutine, Mapping, Optional, Protocol, TypeVar
 
 from reflexarc_agent.backends.linux.atspi.acting import Actor, Input
 from reflexarc_agent.backends.linux.atspi.desktop import Desktop
@@ -20,6 +20,16 @@ LEAVING = 1.0
 """Seconds that operations under way have to answer when the bus is left."""
 
 ENDED = "the connection to the accessibility bus has ended: ask again"
+
+
+class Watched(Protocol):
+    """Something whose descriptor is readable while it has something to tell; `take` says whether it has."""
+
+    def fileno(self) -> int: ...
+
+    def take(self) -> bool: ...
+
+    def close(self) -> None: ...
 
 
 class Accessibility:
@@ -79,6 +89,51 @@ class Accessibility:
             return running.result()
         except CancelledError:
             raise AtSpiError(ENDED) from None
+
+    def listen(self, session: Session, tell: Callable[[str, Optional[str]], None]) -> Callable[[], None]:
+        """Have changes told to a connection, as `Session.listen` does; returns the end of it, callable anywhere."""
+
+        async def begin() -> Callable[[], None]:
+            return session.listen(tell)
+
+        return self._ending(self.run(begin()))
+
+    def watch(self, source: Watched, tell: Callable[[], None]) -> Callable[[], None]:
+        """Call `tell` whenever the source has something; returns the end of it, which closes the source."""
+        number = source.fileno()
+
+        def look() -> None:
+            try:
+                changed = source.take()
+            except Exception:  # noqa: BLE001 (what is watched is gone)
+                self._loop.remove_reader(number)
+                changed = True
+            if changed:
+                tell()
+
+        def end() -> None:
+            self._loop.remove_reader(number)
+            source.close()
+
+        async def begin() -> None:
+            self._loop.add_reader(number, look)
+
+        self.run(begin())
+        return self._ending(end)
+
+    def _ending(self, end: Callable[[], None]) -> Callable[[], None]:
+        """The same, done on the event loop as long as that runs."""
+
+        async def do() -> None:
+            end()
+
+        def ended() -> None:
+            try:
+                self.run(do())
+            except AtSpiError:
+                end()
+
+        return ended
 
     def close(self) -> None:
         """Leave the bus, and end the thread; what is under way answers that the bus is gone."""

@@ -296,7 +296,9 @@ class Actor:
         try:
             if element.role == "password-text":
                 return bool(await self._property(element, names.TEXT, "CharacterCount") == len(text))
-            return bool(await self._ask(element, "Text.GetText", "ii", 0, len(text) + 1) == text)
+            app = self._desktop.of(element.key)
+            end = -1 if app and app.gecko else len(text) + 1
+            return bool(await self._ask(element, "Text.GetText", "ii", 0, end) == text)
         except DBusError:
             return False
 

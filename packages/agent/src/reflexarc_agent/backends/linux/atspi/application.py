@@ -46,7 +46,12 @@ class Application:
         self.stale_children: set[Key] = set()
         self.doubtful: set[Key] = set()
         self.strangers: set[Key] = set()
-        self.stale_frames = False
+        self._stale_frames = False
+        self.layouts = 0
+        self.reading = 0
+        self.unseen: set[Key] = set()
+        self.probes: list[Element] = []
+        self.sight: Optional[tuple[object, ...]] = None
         self.events = 0
         self.reads = 0
         self.window_events = 0
@@ -66,6 +71,26 @@ class Application:
     async def _sign_of_life(self) -> None:
         with contextlib.suppress(DBusError):
             await self.ask(Call(*self.root.key, ACCESSIBLE, "GetRole"), SILENCE)
+
+    @property
+    def stale_frames(self) -> bool:
+        """Whether things may be elsewhere than was read; `layouts` counts how often that was said."""
+        return self._stale_frames
+
+    @stale_frames.setter
+    def stale_frames(self, stale: bool) -> None:
+        self._stale_frames = stale
+        self.layouts += stale
+
+    @property
+    def gecko(self) -> bool:
+        """Firefox gives no text at all where more is asked for than there is, or where it was asked for first."""
+        return self.toolkit == "Gecko"
+
+    @property
+    def overstates(self) -> bool:
+        """Whether it says "showing" of what is scrolled away."""
+        return self.gtk4 or self.toolkit == "Qt"
 
     @property
     def gtk4(self) -> bool:
@@ -115,14 +140,14 @@ class Application:
     def post(self, batch: Batch, call: Call, tell: Callable[[Result], None]) -> None:
         """Send a reading call by the fastest way."""
         if self.peer and not self.peer.closed and call.destination == self.owner:
-            batch.post(self.peer, call._replace(destination=""), tell)
+            batch.post(self.peer, Call("", *call[1:]), tell)
         else:
             batch.post(self.bus, call, tell)
 
     async def ask(self, call: Call, timeout: float) -> Any:
         """The first value of the answer to a reading call, None where it has none; raises as `Bus.call` does."""
         if self.peer and not self.peer.closed and call.destination == self.owner:
-            answer = await self.peer.call(call._replace(destination=""), timeout)
+            answer = await self.peer.call(Call("", *call[1:]), timeout)
         else:
             answer = await self.bus.call(call, timeout)
         return answer[0] if answer else None
@@ -160,6 +185,8 @@ class Application:
         self.strangers.clear()
         self.stale_frames = False
         self.capped = None
+        self.reading += 1
+        self.unseen.clear()
         return self.root
 
     def unplaced(self) -> list[Element]:
@@ -178,6 +205,7 @@ class Application:
             self.stale.discard(gone.key)
             self.stale_children.discard(gone.key)
             self.doubtful.discard(gone.key)
+            self.unseen.discard(gone.key)
         if element.parent and element in element.parent.children:
             element.parent.children.remove(element)
         element.parent = None

@@ -18,11 +18,13 @@ from reflexarc_agent.backends.linux.atspi.names import (
     HAS_COMPONENT,
     HAS_TEXT,
     HAS_VALUE,
+    LENGTH_BODY,
     NULL_PATH,
     PROPERTIES,
     STATE,
     TEXT,
     TEXT_BODY,
+    TEXT_CHARACTERS,
     VALUE_BODY,
 )
 from reflexarc_agent.backends.linux.atspi.roles import INTERACTIVE, NUMBERS, TEXTS
@@ -36,6 +38,12 @@ ANSWER = 1.0
 """Seconds that an application is given to answer a single question."""
 
 ACTIONS, UNNAMED = 32, 4
+BLOCKS = frozenset(("paragraph", "section", "list-item", "label", "static", "block-quote", "article"))
+"""Of Firefox these have their text as a text only, and not as the name of what is in them."""
+
+EMBEDDED = "\ufffc"
+"""Stands in a text for an element of its own."""
+
 EDITABLE = STATE["editable"]
 
 
@@ -82,8 +90,13 @@ class Asking:
         element.value = None
         if not self.app.shows(element):
             return
-        if element.interfaces & HAS_TEXT and holds_text(element):
-            self.ask(element, GET_TEXT, self._reading, "ii", TEXT_BODY)
+        if self.app.gecko and element.role in BLOCKS and not element.name:
+            self.ask(element, GET_PROPERTY, self._measured, "ss", LENGTH_BODY)
+        elif element.interfaces & HAS_TEXT and holds_text(element):
+            if self.app.gecko:
+                self.ask(element, GET_PROPERTY, self._measured, "ss", LENGTH_BODY)
+            else:
+                self.ask(element, GET_TEXT, self._reading, "ii", TEXT_BODY)
         elif element.interfaces & HAS_VALUE and element.role in NUMBERS:
             self.ask(element, GET_PROPERTY, self._valued, "ss", VALUE_BODY)
 
@@ -103,10 +116,10 @@ class Asking:
         element.frame = self.app.frame(element, value)
 
     def _offering(self, element: Element, value: Any) -> None:
-        """Note the actions; Chromium leaves their names out, and is asked for those of what can be acted on."""
+        """Note the actions; browsers leave their names out, and are asked for those of what can be acted on."""
         listed = value[:ACTIONS] if isinstance(value, list) else []
         told = [str(item[0])[:100] if isinstance(item, tuple) and item else "" for item in listed]
-        element.actions = tuple(name for name in told if name)
+        element.actions = tuple(name for name in told if name.strip(";"))
         if told and not element.actions and element.role in INTERACTIVE:
             for index in range(min(len(told), UNNAMED)):
                 self.ask(element, GET_NAME, self._naming, "i", encode("i", [index]))
@@ -115,6 +128,19 @@ class Asking:
     def _naming(element: Element, value: Any) -> None:
         if isinstance(value, str) and value:
             element.actions = (*element.actions, value[:100])
+
+    def _measured(self, element: Element, value: Any) -> None:
+        """Ask for the text, by its length."""
+        if isinstance(value, int):
+            size = max(0, min(value, TEXT_CHARACTERS))
+            self.ask(element, GET_TEXT, partial(self._told, size), "ii", encode("ii", [0, size]))
+
+    def _told(self, size: int, element: Element, value: Any) -> None:
+        self._reading(element, value)
+        if size and not value:
+            self.app.stale.add(element.key)
+        elif element.role in BLOCKS and isinstance(element.value, str):
+            element.value = element.value.replace(EMBEDDED, " ").strip() or None
 
     @staticmethod
     def _reading(element: Element, value: Any) -> None:

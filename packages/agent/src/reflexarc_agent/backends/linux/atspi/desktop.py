@@ -15,11 +15,13 @@ from reflexarc_agent.backends.linux.dbus.address import session_bus
 from reflexarc_agent.backends.linux.dbus.bus import DAEMON, Bus, Call, call_of
 from reflexarc_agent.backends.linux.dbus.encoding import Variant
 from reflexarc_agent.backends.linux.dbus.errors import BusConnectError, CallError, DBusError, NoReplyError
-from reflexarc_agent.backends.linux.dbus.message import INTERFACE, SENDER, Message
+from reflexarc_agent.backends.linux.dbus.message import INTERFACE, PATH, SENDER, Message
 
 STATUS = "org.a11y.Status"
 APPLICATIONS = 200
 ACTIVE = names.STATE["active"]
+ACTIVATION = 25.0
+"""Seconds that the session bus is given to start the service of the accessibility bus."""
 
 
 class Desktop:
@@ -37,17 +39,24 @@ class Desktop:
         self.bounds = bounds or Bounds()
         self.mirrors = Mirrors(bus, self.bounds, place)
         self.changes = 0
+        self.listeners: set[events.Listener] = set()
         self._waiting: set[asyncio.Future[None]] = set()
         self._apps: dict[str, Application] = {}
         bus.on_signal = self._signalled
+        bus.on_lost = lambda: self._tell("lost")
 
     @classmethod
     async def open(cls, environ: Mapping[str, str], place: Optional[Place] = None) -> Desktop:
         """Wake the toolkits and listen to their events; raises UnavailableError where there is no session."""
         try:
             address = environ.get("AT_SPI_BUS_ADDRESS") or await woken_address(environ)
-            desktop = cls(await Bus.connect(address), None, place, bool(environ.get("WAYLAND_DISPLAY")))
-            await desktop._listen()
+            wayland = bool(environ.get("WAYLAND_DISPLAY"))
+            desktop = cls(await Bus.connect(address), place=place, wayland=wayland)
+            try:
+                await desktop._listen()
+            except BaseException:
+                desktop.close()
+                raise
         except DBusError as error:
             raise UnavailableError(f"no accessibility bus: {error}; is at-spi2-core installed?") from error
         return desktop
@@ -100,6 +109,12 @@ class Desktop:
         if app and message.text(INTERFACE) in events.INTERFACES:
             events.apply(app, message)
         self.tell_change()
+        if self.listeners:
+            self._tell(events.kind(message) if app else "apps", (sender, message.text(PATH)) if app else None)
+
+    def _tell(self, kind: str, key: Optional[Key] = None) -> None:
+        for listener in list(self.listeners) if kind else ():
+            listener(kind, key)
 
     def _left(self, message: Message) -> None:
         """Forget an application whose connection has ended."""
@@ -111,6 +126,7 @@ class Desktop:
             app = self._apps.pop(str(values[0]), None)
             if app:
                 app.close()
+                self._tell("apps")
             self.tell_change()
 
     # -- applications
@@ -227,10 +243,10 @@ async def woken_address(environ: Mapping[str, str]) -> str:
                 Variant("b", True),
             )
             try:
-                await session.call(set_flag, 5.0)
+                await session.call(set_flag, ACTIVATION)
             except CallError:
                 continue
         address = call_of("org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus.GetAddress")
-        return str((await session.call(address, 5.0))[0])
+        return str((await session.call(address, ACTIVATION))[0])
     finally:
         session.close()

@@ -1,11 +1,11 @@
-"""What events of an application say about its mirror.
+"""What events of an application say about its mirror, and to who listens.
 
 Source: AT-SPI2, `xml/Event.xml` and `xml/Cache.xml`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable, Optional
 
 from reflexarc_agent.backends.linux.atspi.application import Application
 from reflexarc_agent.backends.linux.atspi.asking import is_key
@@ -21,6 +21,29 @@ STRANGERS = 20
 """Objects that aren't in the mirror and sent events: Chromium tells of a new page in no other way."""
 
 APPEARANCE = STATE["showing"] | STATE["visible"]
+
+KINDS = {
+    "BoundsChanged": "place",
+    "VisibleDataChanged": "place",
+    "ChildrenChanged": "children",
+    "ModelChanged": "children",
+    "TextChanged": "text",
+    "SelectionChanged": "selection",
+    "ActiveDescendantChanged": "selection",
+    "StateChanged": "state",
+    "PropertyChange": "property",
+}
+"""What a change is called when the host is told of it, by the event's member."""
+
+Listener = Callable[[str, Optional[Key]], None]
+"""Gets the kind of a change, and the element where it is one's."""
+
+
+def kind(message: Message) -> str:
+    """What the change that an event tells of is called."""
+    if message.text(INTERFACE) == OBJECT:
+        return KINDS.get(message.text(MEMBER), "")
+    return "window" if message.text(INTERFACE) == WINDOW else "children"
 
 
 def apply(app: Application, message: Message) -> None:
@@ -47,6 +70,10 @@ def _object(app: Application, member: str, key: Key, values: tuple[Any, ...]) ->
     if member in ("BoundsChanged", "VisibleDataChanged"):
         app.stale_frames = True
         app.doubtful.add(key)
+        element = app.elements.get(key)
+        if element and not app.shows(element):
+            # GTK 3 says "showing" only of what has got its place, and of that it sends no event of its own.
+            app.stale.add(key)
     elif member == "ChildrenChanged":
         app.stale_children.add(key)
         app.stale_frames = True
@@ -65,6 +92,10 @@ def _state(app: Application, key: Key, name: str, on: bool) -> None:
     if name == "defunct" and on:
         app.drop(element)
         return
+    if name == "focused" and on:
+        # Browsers don't say who has lost it.
+        for other in app.elements.values():
+            other.states &= ~bit
     element.states = element.states | bit if on else element.states & ~bit
     if bit & APPEARANCE:
         element.placed = False
@@ -78,6 +109,9 @@ def _property(app: Application, key: Key, name: str, value: Any) -> None:
         element.name = value[:NAME_CHARACTERS]
     elif element:
         app.stale.add(key)
+        if element.role == "scroll-bar":
+            # What came into sight by that, and what went out of it, is told by no event.
+            app.read_at = None
 
 
 def _cache(app: Application, member: str, value: Any) -> None:

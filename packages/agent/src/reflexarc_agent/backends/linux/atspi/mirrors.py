@@ -10,6 +10,7 @@ from reflexarc_agent.backends.linux.atspi.application import Application
 from reflexarc_agent.backends.linux.atspi.asking import ANSWER, EXTENTS, Asking, Bounds, is_key
 from reflexarc_agent.backends.linux.atspi.element import Element, Frame, Key
 from reflexarc_agent.backends.linux.atspi.reading import Reading
+from reflexarc_agent.backends.linux.atspi.sight import Sight
 from reflexarc_agent.backends.linux.dbus.bus import Bus, Call, call_of
 from reflexarc_agent.backends.linux.dbus.errors import DBusError
 from reflexarc_agent.backends.linux.pictures import Area
@@ -63,6 +64,11 @@ class Mirrors:
             reading = Reading(app, self._bounds)
             await reading.places(app.unplaced(), seconds)
             app.capped = app.capped or reading.capped
+
+    async def sighted(self, app: Application, seconds: float = 5.0) -> None:
+        """Learn what is scrolled away, of toolkits that don't say so."""
+        async with app.lock:
+            await Sight(app, self._bounds).look(seconds)
 
     async def _whole(self, app: Application, seconds: float) -> None:
         reading = Reading(app, self._bounds)

@@ -87,6 +87,7 @@ def property_body(interface: str, name: str) -> bytes:
 
 NAME_BODY = property_body(ACCESSIBLE, "Name")
 COUNT_BODY = property_body(ACCESSIBLE, "ChildCount")
+LENGTH_BODY = property_body(TEXT, "CharacterCount")
 VALUE_BODY = property_body(VALUE, "CurrentValue")
 SCREEN_BODY, WINDOW_BODY = encode("u", [0]), encode("u", [1])
 

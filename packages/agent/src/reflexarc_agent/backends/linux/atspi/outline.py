@@ -5,11 +5,12 @@ What isn't on the screen is left out, and so are containers without a name and t
 
 from __future__ import annotations
 
+import re
 from json.encoder import encode_basestring
-from typing import Iterator
+from typing import Iterable, Iterator, NamedTuple, Optional
 
 from reflexarc_agent.backends.linux.atspi.application import Application
-from reflexarc_agent.backends.linux.atspi.element import ENABLED, FOCUSED, Element
+from reflexarc_agent.backends.linux.atspi.element import ENABLED, FOCUSED, Element, Key
 from reflexarc_agent.backends.linux.atspi.names import STATE
 from reflexarc_agent.backends.linux.atspi.nodes import Budget, Name, value
 from reflexarc_agent.backends.linux.atspi.roles import INTERACTIVE, TOGGLES, WINDOWS, outline_role
@@ -58,36 +59,58 @@ _MARKS = tuple((STATE[word], f" [{word}]") for word in MARKS)
 _MARKED = sum(state for state, _ in _MARKS)
 _REFERRED = INTERACTIVE | WINDOWS
 _TEXTS = frozenset(("label", "static", "caption", "heading"))
+_CELLS = frozenset(("table-cell", "tree-item"))
+_CLASS = re.compile("Gtk[A-Z][A-Za-z]*")
+
+
+class Line(NamedTuple):
+    """What an outline says of one element; `ref` is "" where it has none there."""
+
+    key: Key
+    depth: int
+    text: str
+    ref: str
 
 
 def outline(
     app: Application, root: Element, name: Name, budget: Budget, interactive_only: bool = False
-) -> str:
+) -> list[Line]:
     """The outline of an element and those below it, as far as the budget goes."""
-    lines: list[str] = []
+    lines: list[Line] = []
     for element, depth in _told(app, root, budget, interactive_only):
-        text = "  " * depth + line(element, name)
-        if not budget.spend(len(text) + 1 if text.isascii() else len(text.encode()) + 1):
+        told = _line(app, element, depth, name)
+        size = len(told.text) if told.text.isascii() else len(told.text.encode())
+        if not budget.spend(size + 2 * depth + 1):
             break
-        lines.append(text)
-    if budget.capped:
-        lines.append(f"# capped: {budget.capped}")
-    return "\n".join(lines)
+        lines.append(told)
+    return lines
 
 
-def line(element: Element, name: Name) -> str:
-    """One element's line, without indentation."""
-    role = element.role
+def written(lines: Iterable[Line], capped: Optional[str] = None) -> str:
+    """An outline as text, and at its end which bound was met."""
+    listed = ["  " * line.depth + line.text for line in lines]
+    return "\n".join([*listed, f"# capped: {capped}"] if capped else listed)
+
+
+def _line(app: Application, element: Element, depth: int, name: Name) -> Line:
+    role, title = element.role, _title(app, element)
+    ref = name(element) if role in _REFERRED or element.states & FOCUSABLE else ""
     words = f"- {outline_role(role)}"
-    if element.name:
-        words += " " + quoted(element.name)
-    if role in _REFERRED or element.states & FOCUSABLE:
-        words += f" [ref={name(element)}]"
+    if title:
+        words += " " + quoted(title)
+    if ref:
+        words += f" [ref={ref}]"
     words += _marks(element)
     held = element.value
     if held is not None and role not in TOGGLES and held not in ("", element.name):
         words += f": {quoted(held) if isinstance(held, str) else f'{held:g}'}"
-    return words
+    return Line(element.key, depth, words, ref)
+
+
+def _title(app: Application, element: Element) -> str:
+    """The element's name; GTK 4 gives what has none the name of its class."""
+    nameless = app.gtk4 and element.name.startswith("Gtk") and _CLASS.fullmatch(element.name)
+    return "" if nameless else element.name
 
 
 def quoted(text: str) -> str:
@@ -114,12 +137,13 @@ def _told(
     stack = [(root, 0, 1, "")]
     while stack:
         element, indent, depth, above = stack.pop()
-        if element is not app.root and not app.shows(element):
+        if element is not app.root and (element.key in app.unseen or not app.shows(element)):
             continue
-        worth = _interactive(element) if interactive_only else _worth(element, above)
+        title = _title(app, element)
+        worth = _interactive(element) if interactive_only else _worth(element, title, above)
         if worth:
             yield element, indent
-            indent, above = indent + (not interactive_only), element.name
+            indent, above = indent + (not interactive_only), title
         if depth > budget.depth and element.children:
             budget.capped = budget.capped or "depth"
         else:
@@ -135,12 +159,17 @@ def _interactive(element: Element) -> bool:
     )
 
 
-def _worth(element: Element, above: str) -> bool:
+def _worth(element: Element, title: str, above: str) -> bool:
     if element.role in CONTAINERS:
-        repeated = any(
-            child.name == element.name for below in element.children for child in (below, *below.children)
-        )
-        return bool(element.name) and element.name != above and not repeated
+        said = bool(title) and title != above and not _repeated(element)
+        return said or (isinstance(element.value, str) and element.value not in ("", above))
     if element.role in _TEXTS:
-        return bool(element.name) and element.name != above
-    return True
+        return bool(title) and title != above
+    return element.role not in _CELLS or not _repeated(element)
+
+
+def _repeated(element: Element) -> bool:
+    """Whether what is below an element says the same."""
+    return bool(element.name) and any(
+        child.name == element.name for below in element.children for child in (below, *below.children)
+    )

@@ -17,6 +17,7 @@ from reflexarc_agent.backends.linux.atspi.stretch import Stretch
 GET_ITEMS = (names.CACHE, "GetItems")
 GET_ROLE = (names.ACCESSIBLE, "GetRole")
 GET_STATE = (names.ACCESSIBLE, "GetState")
+LONG = frozenset(("tree", "tree-table", "table", "list", "list-box", "application"))
 
 
 class Reading(Asking):
@@ -27,6 +28,7 @@ class Reading(Asking):
         self._left: dict[Key, int] = {}
         self._items: list[Any] = []
         self._skimmed: set[Key] = set()
+        self._uncounted: set[Key] = set()
 
     async def whole(self, seconds: float) -> None:
         """Read the tree from its root; what isn't reached in time is missing, and `capped` says "time"."""
@@ -110,7 +112,10 @@ class Reading(Asking):
         """Read everything of an element that isn't known yet, and of those below it."""
         self._left[element.key] = 4
         self.describe(element)
-        self.ask(element, GET_PROPERTY, self._explored, "ss", names.COUNT_BODY)
+        if self.app.browser:
+            self._uncounted.add(element.key)
+        else:
+            self.ask(element, GET_PROPERTY, self._explored, "ss", names.COUNT_BODY)
 
     def describe(self, element: Element) -> None:
         """Read role, states and name, then the contents."""
@@ -121,7 +126,17 @@ class Reading(Asking):
 
     def _role(self, element: Element, value: Any) -> None:
         element.number = value if isinstance(value, int) else -1
+        if element.key in self._uncounted:
+            self._uncounted.discard(element.key)
+            self._list(element)
         self._heard(element)
+
+    def _list(self, element: Element) -> None:
+        """Ask a browser's element for its children; only those that can be very many are counted before."""
+        if element.role in LONG:
+            self.ask(element, GET_PROPERTY, self._explored, "ss", names.COUNT_BODY)
+        else:
+            self.ask(element, GET_CHILDREN, self._listed)
 
     def _states(self, element: Element, value: Any) -> None:
         element.states = names.state_bits(value) if isinstance(value, tuple) else 0
@@ -129,6 +144,12 @@ class Reading(Asking):
 
     def _name(self, element: Element, value: Any) -> None:
         element.name = value[:NAME_CHARACTERS] if isinstance(value, str) else ""
+        self._heard(element)
+
+    def _listed(self, element: Element, value: Any) -> None:
+        element.child_count = len(value) if isinstance(value, list) else 0
+        if element.child_count or element.children:
+            self._children(element, value)
         self._heard(element)
 
     def _explored(self, element: Element, value: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Callable, Iterable
+from typing import Callable, Iterable, Optional
 
 from reflexarc_agent.backends.linux.atspi.element import Element, Key
 from reflexarc_agent.backends.linux.atspi.errors import StaleRefError
@@ -70,6 +70,11 @@ class Refs:
         if named is None or self._clock() - named.read_at > SECONDS:
             raise StaleRefError(f"{str(ref)[:40]} names no element any more: dump again")
         return named
+
+    def known(self, key: Key) -> Optional[str]:
+        """The reference that an element has, None where no read has named it."""
+        named = self._by_key.get(key)
+        return named.ref if named else None
 
     def end(self, key: Key) -> None:
         """End the reference of an element that is gone."""

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, NamedTuple, Optional, Union
+from itertools import islice
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 from reflexarc_agent.backends.linux.atspi import names
 from reflexarc_agent.backends.linux.atspi.acting import Actor, Delivery, Value
 from reflexarc_agent.backends.linux.atspi.application import Application
-from reflexarc_agent.backends.linux.atspi.asking import ANSWER, is_key, keys
-from reflexarc_agent.backends.linux.atspi.desktop import Desktop
-from reflexarc_agent.backends.linux.atspi.element import Element
+from reflexarc_agent.backends.linux.atspi.asking import ANSWER
+from reflexarc_agent.backends.linux.atspi.collecting import Collected, collected
+from reflexarc_agent.backends.linux.atspi.desktop import ACTIVE, Desktop
+from reflexarc_agent.backends.linux.atspi.differences import (
+    GONE,
+    Dump,
+    Dumps,
+    outline_difference,
+    tree_difference,
+)
+from reflexarc_agent.backends.linux.atspi.element import Element, Key
 from reflexarc_agent.backends.linux.atspi.errors import StaleRefError, TimedOutError, UnavailableError
 from reflexarc_agent.backends.linux.atspi.nodes import Budget, ax_actions, node, tree
-from reflexarc_agent.backends.linux.atspi.outline import outline
+from reflexarc_agent.backends.linux.atspi.outline import Line, outline, written
 from reflexarc_agent.backends.linux.atspi.reading import Reading
 from reflexarc_agent.backends.linux.atspi.refs import Named, Refs
-from reflexarc_agent.backends.linux.atspi.selecting import RULE, Selector, match_rule, matching, path
-from reflexarc_agent.backends.linux.dbus.bus import Call, call_of
-from reflexarc_agent.backends.linux.dbus.errors import DBusError
+from reflexarc_agent.backends.linux.atspi.selecting import Selector, matching, path
 
 Target = Union[str, int]
 Ref = Union[str, int]
 
-MATCHES, FOUND = 1000, 50
-"""How many an application's own search may find, and how many of these are looked at closely."""
-
 POLL = 0.25
 """Seconds after which a wait looks again without an event, for toolkits that send none."""
+
+
+CUT = ("time", "nodes", "bytes")
+"""Bounds at which a dump ends anywhere."""
 
 
 class Outlined(NamedTuple):
@@ -46,6 +54,7 @@ class Session:
         self._actor = actor
         self.refs = Refs() if refs is None else refs
         self._last: Optional[Outlined] = None
+        self._dumps = Dumps()
 
     async def apps(self) -> list[dict[str, Any]]:
         """The applications on the bus."""
@@ -65,31 +74,55 @@ class Session:
         deadline: float = 5.0,
         outlined: bool = False,
         interactive_only: bool = False,
+        since: Optional[Union[str, int]] = None,
     ) -> dict[str, Any]:
         """A tree or its outline; the answer says whether it is complete, else what capped it.
 
-        Raises TimedOutError where the application answered nothing at all.
+        With `since`, the number of an earlier dump of the same: what has changed, and `removed`; the whole where
+        that dump isn't kept. Raises TimedOutError where the application answered nothing at all.
         """
         app, top = await self._top(target, root, deadline)
         await self._current(app, deadline)
         top = app.root if root is None else app.elements.get(top.key) or _gone(root)
         budget = Budget(depth=max(0, min(max_depth, 64)), nodes=max(1, min(max_nodes, 20_000)))
         if outlined:
-            return self._outlined(app, top, budget, interactive_only)
+            await self._desktop.mirrors.sighted(app, deadline)
+            return self._outlined(app, top, budget, interactive_only, since)
         await self._desktop.mirrors.placed(app, deadline)
-        return self._told({"tree": tree(top, self.refs.name, budget)}, app, budget)
+        whole = tree(top, self.refs.name, budget)
+        asked = (top.key, budget.depth)
+        earlier = self._earlier(since, asked, app, budget)
+        told = self._told({"tree": whole}, app, budget, Dump(asked, whole, budget.count))
+        if earlier and isinstance(earlier.told, dict):
+            told["tree"], told["removed"] = tree_difference(earlier.told, whole)
+            told["since"] = since
+        return told
 
-    def _told(self, told: dict[str, Any], app: Application, budget: Budget) -> dict[str, Any]:
+    def _told(self, told: dict[str, Any], app: Application, budget: Budget, dump: Dump) -> dict[str, Any]:
         capped = app.capped or budget.capped
-        return {**told, "complete": capped is None, "capped": capped, "count": budget.count}
+        number = self._dumps.keep(dump._replace(asked=(*dump.asked, capped)))
+        return {**told, "dump": number, "complete": capped is None, "capped": capped, "count": budget.count}
+
+    def _earlier(
+        self, since: Optional[Union[str, int]], asked: tuple[object, ...], app: Application, budget: Budget
+    ) -> Optional[Dump]:
+        """The earlier dump, where both end at the same bound: of one cut short it can't be told what is gone."""
+        capped = app.capped or budget.capped
+        return None if capped in CUT else self._dumps.find(since, (*asked, capped))
 
     def _outlined(
-        self, app: Application, top: Element, budget: Budget, interactive_only: bool
+        self,
+        app: Application,
+        top: Element,
+        budget: Budget,
+        interactive_only: bool,
+        since: Optional[Union[str, int]],
     ) -> dict[str, Any]:
-        """The outline; the last one once more where nothing has changed since."""
-        asked = (app, top, budget.depth, budget.nodes, interactive_only, app.events, app.reads)
+        """The outline, or its difference; the last one once more where nothing has changed since."""
+        what = (top.key, budget.depth, interactive_only)
+        asked = (app, *what, budget.nodes, app.events, app.reads, app.layouts)
         last = self._last
-        if last and last.asked == asked and self.refs.again(last.named):
+        if since is None and last and last.asked == asked and self.refs.again(last.named):
             return dict(last.told)
         named: list[Named] = []
 
@@ -97,25 +130,72 @@ class Session:
             named.append(self.refs.named(element))
             return named[-1].ref
 
-        text = outline(app, top, name, budget, interactive_only)
-        told = self._told({"outline": text}, app, budget)
+        lines = outline(app, top, name, budget, interactive_only)
+        earlier = self._earlier(since, what, app, budget)
+        text = written(lines, budget.capped)
+        told = self._told({"outline": text}, app, budget, Dump(what, lines, budget.count))
         self._last = Outlined(asked, named, told)
+        if earlier and isinstance(earlier.told, list):
+            return {**told, **_outline_since(earlier.told, lines, budget.capped), "since": since}
         return dict(told)
 
     async def find(
-        self, selector: Selector, target: Target = "frontmost", limit: int = 20, deadline: float = 5.0
+        self,
+        selector: Selector,
+        target: Optional[Target] = "frontmost",
+        limit: int = 20,
+        deadline: float = 5.0,
     ) -> dict[str, Any]:
-        """The nodes that are meant, each with the names of its ancestors as `path`."""
-        app, _ = await self._top(target, None, deadline)
-        found = await self._collected(app, selector) if app.read_at is None else None
-        if found is None:
-            await self._current(app, deadline)
-            found = list(matching(app, selector))
-        capped = app.capped or ("limit" if len(found) > limit else None)
-        found = found[:limit]
-        await self._placed(app, found)
+        """The nodes that are meant, each with the names of its ancestors as `path`.
+
+        Without a target those of every application, the frontmost first; of a hung one it says "time".
+        """
+        if target is None:
+            found, capped = await self._found_anywhere(selector, limit, deadline)
+        else:
+            app, _ = await self._top(target, None, deadline)
+            found, capped = await self._found(app, selector, limit, deadline)
         nodes = [{**node(element, self.refs.name), "path": path(element)} for element in found]
         return {"nodes": nodes, "complete": capped is None, "capped": capped}
+
+    async def _found(
+        self, app: Application, selector: Selector, limit: int, deadline: float
+    ) -> tuple[list[Element], Optional[str]]:
+        """Those of one application, and which bound was met."""
+        collected = await self._collected(app, selector, limit)
+        if collected:
+            found, capped = collected.elements, None if collected.complete else "limit"
+        else:
+            await self._current(app, deadline)
+            found = list(islice(matching(app, selector), limit + 1))
+            capped = app.capped or ("limit" if len(found) > limit else None)
+            found = found[:limit]
+        await self._placed(app, found)
+        return found, capped
+
+    async def _found_anywhere(
+        self, selector: Selector, limit: int, deadline: float
+    ) -> tuple[list[Element], Optional[str]]:
+        listed = await self._desktop.applications()
+        able = [app for app in listed if app.toolkit and not app.hung]
+        windows = await asyncio.gather(*map(self._desktop.windows, able))
+        fronts = [app for app, shown in zip(able, windows) if any(window.has(ACTIVE) for window in shown)]
+        found: list[Element] = []
+        capped = "time" if len(able) < len(listed) else None
+        for apps in (fronts, [app for app in able if app not in fronts]):
+            if len(found) >= limit:
+                return found[:limit], "limit"
+            told = await asyncio.gather(
+                *(self._found(app, selector, limit, deadline) for app in apps), return_exceptions=True
+            )
+            for answer in told:
+                if isinstance(answer, TimedOutError):
+                    capped = capped or "time"
+                elif isinstance(answer, BaseException):
+                    raise answer
+                else:
+                    found, capped = [*found, *answer[0]], capped or answer[1]
+        return found[:limit], capped or ("limit" if len(found) > limit else None)
 
     async def wait(
         self, selector: Selector, gone: bool = False, timeout: float = 10.0, target: Optional[Target] = None
@@ -168,6 +248,20 @@ class Session:
         """Give an element the keyboard focus."""
         return await self._actor.focus(self.refs.find(ref))
 
+    # -- events
+
+    def listen(self, tell: Callable[[str, Optional[str]], None]) -> Callable[[], None]:
+        """Have the kind of each change told, with the reference of its element where it has one; returns the end of it.
+
+        Both are called on the event loop.
+        """
+
+        def told(kind: str, key: Optional[Key]) -> None:
+            tell(kind, self.refs.known(key) if key else None)
+
+        self._desktop.listeners.add(told)
+        return lambda: self._desktop.listeners.discard(told)
+
     # -- which application, which elements
 
     async def _top(self, target: Target, root: Optional[Ref], deadline: float) -> tuple[Application, Element]:
@@ -195,49 +289,21 @@ class Session:
             raise TimedOutError(f"{app.name or 'the application'} (process {app.pid}) doesn't answer")
 
     async def _first(self, app: Application, selector: Selector, seconds: float) -> Optional[Element]:
+        collected = await self._collected(app, selector, 1)
+        if collected and collected.elements:
+            return collected.elements[0]
         await self._desktop.mirrors.current(app, seconds, patient=False)
         return None if app.hung else next(matching(app, selector), None)
+
+    async def _collected(self, app: Application, selector: Selector, limit: int) -> Optional[Collected]:
+        """What the application's own search finds, where its tree wasn't read yet."""
+        if app.read_at is not None or app.hung:
+            return None
+        return await collected(app, selector, limit, self._desktop.bounds)
 
     async def _placed(self, app: Application, elements: list[Element]) -> None:
         reading = Reading(app, self._desktop.bounds)
         await reading.places((element for element in elements if app.shows(element)), ANSWER)
-
-    async def _collected(self, app: Application, selector: Selector) -> Optional[list[Element]]:
-        """What the application's own search finds, without reading its tree; None where that can't tell.
-
-        Only a search for role and name: the ancestors that a path needs are asked for with the hits.
-        """
-        if not selector.role or selector.name is None or app.from_window or app.toolkit == "Qt":
-            return None
-        call = Call(*app.root.key, names.COLLECTION, "GetMatches", RULE, match_rule(selector, MATCHES))
-        try:
-            answer = await app.ask(call, ANSWER)
-        except DBusError:
-            return None
-        reading = Reading(app, self._desktop.bounds)
-        hits = [Element(key) for key in keys(answer)]
-        await reading.parts(hits, (), ANSWER)
-        found = [element for element in hits if selector.matches(element)][:FOUND]
-        ancestors = await asyncio.gather(*(self._ancestors(app, element) for element in found))
-        await reading.parts([above for line in ancestors for above in line], (), ANSWER)
-        return found or None
-
-    async def _ancestors(self, app: Application, element: Element) -> list[Element]:
-        """Hang an element that was found without its tree below its ancestors; returns those, not described yet."""
-        found: list[Element] = []
-        below = element
-        while len(found) < 64:
-            call = call_of(*below.key, names.PROPERTIES + ".Get", "ss", names.ACCESSIBLE, "Parent")
-            try:
-                key = await app.ask(call, ANSWER)
-            except DBusError:
-                break
-            if not is_key(key) or key == app.root.key:
-                break
-            below.parent = Element(key)
-            below = below.parent
-            found.append(below)
-        return found
 
     async def _hit(self, app: Application, x: float, y: float) -> Optional[Element]:
         """The deepest showing element whose frame holds the point, the last one drawn first."""
@@ -248,6 +314,15 @@ class Session:
                 if found is None or found.frame is None or area <= found.frame.w * found.frame.h:
                     found = element
         return found
+
+
+def _outline_since(earlier: list[Line], now: list[Line], capped: Optional[str]) -> dict[str, Any]:
+    lines, gone = outline_difference(earlier, now)
+    text = written(lines, capped)
+    if gone:
+        text += ("\n" if text else "") + "# removed: " + ", ".join(gone[:GONE])
+    removed = [line.ref for line in earlier if line.ref in gone] if gone else []
+    return {"outline": text, "removed": removed}
 
 
 def _gone(ref: Ref) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Optional
 
 from reflexarc_agent.backends.linux.errors import NotOfferedError
 from reflexarc_agent.backends.linux.wayland.connection import Connection
-from reflexarc_agent.backends.linux.wayland.errors import WaylandError
+from reflexarc_agent.backends.linux.wayland.errors import NoAnswerError, TooLargeError
 from reflexarc_agent.backends.linux.wayland.seat import Seat
 
 MANAGERS = ("ext_data_control_manager_v1", "zwlr_data_control_manager_v1")
@@ -46,7 +46,7 @@ class Clipboard:
         self._manager()
 
     def get(self) -> str:
-        """The text, "" where there is none; raises WaylandError where who holds it doesn't hand it over."""
+        """The text, "" where there is none; raises NoAnswerError where who holds it doesn't hand it over."""
         with self._connection.lock:
             self._open()
             self._connection.roundtrip("asking for the clipboard")
@@ -70,7 +70,7 @@ class Clipboard:
         """Put a text there; it stays as long as this connection, or until something else is put there."""
         data = text.encode("utf-8", "replace")
         if len(data) > LONGEST:
-            raise WaylandError(f"{len(data)} bytes are too many for the clipboard; {LONGEST} are allowed")
+            raise TooLargeError(f"{len(data)} bytes are too many for the clipboard; {LONGEST} are allowed")
         with self._connection.lock:
             device = self._open()
             source = self._connection.request(
@@ -150,13 +150,13 @@ def _read(reader: int) -> str:
         while True:
             left = end - time.monotonic()
             if left <= 0 or not select.select([reader], [], [], left)[0]:
-                raise WaylandError(f"who holds the clipboard didn't hand it over within {TRANSFER:g} s")
+                raise NoAnswerError(f"who holds the clipboard didn't hand it over within {TRANSFER:g} s")
             data = os.read(reader, 1 << 16)
             if not data:
                 return received.decode("utf-8", "replace")
             received += data
             if len(received) > LONGEST:
-                raise WaylandError(f"the clipboard holds more than {LONGEST} bytes")
+                raise TooLargeError(f"the clipboard holds more than {LONGEST} bytes")
     finally:
         os.close(reader)
 

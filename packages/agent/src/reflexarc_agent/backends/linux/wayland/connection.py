@@ -52,6 +52,7 @@ class Connection:
         self._lost: Optional[str] = None
         self.on_offer: Callable[[str, Global], None] = lambda interface, offered: None
         self.on_withdrawal: Callable[[int], None] = lambda number: None
+        self.on_lost: Callable[[], None] = lambda: None
         self._socket = _connected(path, self.name)
         self.peer = struct.unpack("3i", self._socket.getsockopt(socket.SOL_SOCKET, PEER_CREDENTIALS, 12))
         self._thread = threading.Thread(target=self._read, name="wayland", daemon=True)
@@ -199,6 +200,7 @@ class Connection:
             with self.told:
                 for descriptor in self._protocol.leftover():
                     os.close(descriptor)
+            self.on_lost()
 
     def _received(self) -> Tuple[bytes, List[int]]:
         space = socket.CMSG_SPACE(PASSED * 4)

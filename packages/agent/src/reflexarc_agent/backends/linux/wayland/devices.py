@@ -4,36 +4,21 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import Mapping, NamedTuple, Optional
+from typing import Mapping, Optional, Tuple
 
 from reflexarc_agent.backends.linux.errors import DisplayError, NotOfferedError
-from reflexarc_agent.backends.linux.pictures import Area, Picture, cropped, within
+from reflexarc_agent.backends.linux.pictures import Area, Points, Shot, cropped, within
 from reflexarc_agent.backends.linux.wayland.capture import Capture
 from reflexarc_agent.backends.linux.wayland.clipboard import Clipboard
 from reflexarc_agent.backends.linux.wayland.connection import Connection
 from reflexarc_agent.backends.linux.wayland.errors import WaylandError
 from reflexarc_agent.backends.linux.wayland.keyboard import Keyboard
-from reflexarc_agent.backends.linux.wayland.outputs import Output, Outputs
+from reflexarc_agent.backends.linux.wayland.outputs import Output, OutputChanges, Outputs
 from reflexarc_agent.backends.linux.wayland.pointer import Pointer
 from reflexarc_agent.backends.linux.wayland.seat import Seat
 from reflexarc_agent.backends.linux.wayland.sway import Sway, socket_of
 from reflexarc_agent.backends.linux.wayland.windows import Toplevels, Windows
-
-
-class Shot(NamedTuple):
-    """A picture, and how many of its pixels a point has."""
-
-    picture: Picture
-    scale: float
-
-
-class Points(NamedTuple):
-    """A rectangle of points."""
-
-    x: float
-    y: float
-    w: float
-    h: float
+from reflexarc_wire.values import Display, Rect, Window
 
 
 class Wayland:
@@ -77,10 +62,16 @@ class Wayland:
         self.keyboard.release()
         self.pointer.release()
 
-    def require_input(self) -> None:
-        """Raise NotOfferedError where this compositor lets nobody type or move the pointer."""
-        self.keyboard.require()
-        self.pointer.require()
+    def require(self, feature: str) -> None:
+        """Raise NotOfferedError where this compositor lets nobody have the feature "screen", "input" or "clipboard"."""
+        keyboard, pointer = self.keyboard.require, self.pointer.require
+        parts = {
+            "screen": [self.capture.require],
+            "input": [keyboard, pointer],
+            "clipboard": [self.clipboard.require],
+        }
+        for require in parts[feature]:
+            require()
 
     def click(self, x: float, y: float, button: str = "left", count: int = 1) -> None:
         """Click at a place of the screen."""
@@ -94,10 +85,38 @@ class Wayland:
         """Type a text."""
         self.keyboard.type(text)
 
-    def move(self, window: int, x: float, y: float) -> bool:
-        """Move a window's content to a place of the screen; returns whether it is seen to be there."""
+    def cursor(self) -> Tuple[float, float]:
+        """Refuse: no protocol tells a client where the pointer is."""
+        raise NotOfferedError("Wayland doesn't tell where the pointer is")
+
+    def displays(self) -> Tuple[Display, ...]:
+        """The outputs that are on, the primary one first."""
+        outputs = self.outputs.listed()
+        left, top = outputs[0].x, outputs[0].y
+        return tuple(
+            Display(o.name, o.x - left, o.y - top, o.w, o.h, o.scale, o is outputs[0]) for o in outputs
+        )
+
+    def changes(self) -> OutputChanges:
+        """Changes of the displays, from now on."""
+        return OutputChanges(self.outputs)
+
+    def window_list(self) -> Tuple[Window, ...]:
+        """The windows; `frame` is missing where the compositor doesn't tell where they are."""
         left, top = self.outputs.origin()
-        return self.windows.move(window, round(x) + left, round(y) + top)
+        return tuple(
+            Window(
+                *(known.id, known.title, known.pid),
+                Rect(frame.x - left, frame.y - top, frame.w, frame.h) if (frame := known.frame) else None,
+                known.active,
+            )
+            for known in self.windows.listed()
+        )
+
+    def move_window(self, window: int, where: Area) -> bool:
+        """Move a window's content, and where the place has a size give it that; returns whether it is seen there."""
+        left, top = self.outputs.origin()
+        return self.windows.move(window, Area(where.x + left, where.y + top, where.w, where.h))
 
     def place(self, pid: int, title: str) -> Optional[Area]:
         """Where the content of a process's window is on the screen; None where the compositor doesn't tell."""
@@ -118,6 +137,8 @@ class Wayland:
         Without a display a region is taken from the one that its top left is on.
         """
         if window is not None:
+            if region is not None:
+                raise NotOfferedError("a window is taken as a whole here: leave out `region`")
             region = self._whole(window)
         output = self._output(display, region)
         taken = self.capture.take(output)

@@ -5,8 +5,10 @@ Source: wayland.xml, "wl_output"; xdg-output.
 
 from __future__ import annotations
 
+import os
+import threading
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from reflexarc_agent.backends.linux.errors import NotOfferedError
 from reflexarc_agent.backends.linux.wayland.connection import Connection, Global
@@ -100,10 +102,12 @@ class Outputs:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._told: Dict[int, _Told] = {}
+        self.watchers: Set[Callable[[], None]] = set()
         for offered in connection.all(OUTPUT):
             self._come(offered)
         connection.on_offer = lambda interface, offered: self._come(offered) if interface == OUTPUT else None
         connection.on_withdrawal = self._gone
+        connection.on_lost = self._changed
         connection.roundtrip("asking for its outputs")
 
     def listed(self) -> List[Output]:
@@ -111,13 +115,17 @@ class Outputs:
 
         Wayland names no primary one: it is taken to be the one at the top left.
         """
-        self._connection.alive()
-        with self._connection.told:
-            found = [told.output(number) for number, told in self._told.items()]
-        outputs = sorted((output for output in found if output), key=lambda o: (o.x + o.y, o.x, o.name))
+        outputs = self.shown()
         if not outputs:
             raise WaylandError(f"the compositor {self._connection.name} has no output that is on")
         return outputs
+
+    def shown(self) -> List[Output]:
+        """The same, [] where none is on."""
+        self._connection.alive()
+        with self._connection.told:
+            found = [told.output(number) for number, told in self._told.items()]
+        return sorted((output for output in found if output), key=lambda o: (o.x + o.y, o.x, o.name))
 
     def origin(self) -> Tuple[int, int]:
         """Where points begin: the top left of the primary output, in the compositor's layout."""
@@ -146,7 +154,13 @@ class Outputs:
         if len(self._told) >= OUTPUTS:
             return
         told = _Told(version=offered.version)
-        told.object = self._connection.bind(OUTPUT, offered, 4, tell=told.plain)
+
+        def plain(event: str, *arguments: Any) -> None:
+            told.plain(event, *arguments)
+            if event == "done":
+                self._changed()
+
+        told.object = self._connection.bind(OUTPUT, offered, 4, tell=plain)
         self._told[offered.number] = told
         if self._connection.version(XDG_MANAGER):
             manager = self._connection.only(XDG_MANAGER, 3, "the places of its outputs")
@@ -162,3 +176,46 @@ class Outputs:
             self._connection.destroy(extra)
         if told.version >= RELEASE:
             self._connection.destroy(told.object, "release")
+        self._changed()
+
+    def _changed(self) -> None:
+        for watcher in list(self.watchers):
+            watcher()
+
+
+class OutputChanges:
+    """Tells of changes of the outputs; `fileno` is readable when there may be one."""
+
+    def __init__(self, outputs: Outputs) -> None:
+        self._outputs = outputs
+        self._before = outputs.shown()
+        self._ending = threading.Lock()
+        self._reader, self._writer = os.pipe()
+        self._woken = self._closed = False
+        outputs.watchers.add(self._wake)
+
+    def fileno(self) -> int:
+        return self._reader
+
+    def take(self) -> bool:
+        """Whether something has changed since the last call; raises WaylandError once the compositor is gone."""
+        with self._ending:
+            if self._woken:
+                os.read(self._reader, 1)
+                self._woken = False
+        before, self._before = self._before, self._outputs.shown()
+        return self._before != before
+
+    def close(self) -> None:
+        self._outputs.watchers.discard(self._wake)
+        with self._ending:
+            if not self._closed:
+                self._closed = True
+                os.close(self._reader)
+                os.close(self._writer)
+
+    def _wake(self) -> None:
+        with self._ending:
+            if not self._woken and not self._closed:
+                self._woken = True
+                os.write(self._writer, b"\0")

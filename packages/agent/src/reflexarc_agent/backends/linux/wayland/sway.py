@@ -68,8 +68,9 @@ class Sway:
         self._tell(window, "kill")
         return self._seen(lambda: all(w.id != window for w in self.listed()))
 
-    def move(self, window: int, x: int, y: int) -> bool:
-        """Move a floating window's content to a place; raises NotOfferedError where it is tiled."""
+    def move(self, window: int, where: Area) -> bool:
+        """Move a floating window's content, and give it the place's size; raises NotOfferedError where it is tiled."""
+        sized = where.w > 0 and where.h > 0
         if self._node(window).get("type") != "floating_con":
             raise NotOfferedError(f"window {window} is tiled: sway alone places it")
         self._seen(lambda: not _changing(self._node(window)))
@@ -81,13 +82,18 @@ class Sway:
         )
         if frame is None or outer is None or title is None:
             raise WaylandError(f"sway didn't tell where window {window} is")
-        # Sway moves the window with its title bar, which it leaves out of the rectangle that it tells.
-        left, top = x - (frame.x - outer.x), y - (frame.y - outer.y) - title.h
+        # Sway arranges the window with its title bar, which it leaves out of the rectangle that it tells.
+        if sized:
+            w, h = where.w + outer.w - frame.w, where.h + outer.h - frame.h + title.h
+            self._tell(window, f"resize set width {w} px height {h} px")
+        left, top = where.x - (frame.x - outer.x), where.y - (frame.y - outer.y) - title.h
         self._tell(window, f"move absolute position {left} {top}")
 
         def there() -> bool:
             known = _window(self._node(window)).frame
-            return known is not None and (known.x, known.y) == (x, y)
+            return known is not None and known == (
+                where if sized else Area(where.x, where.y, known.w, known.h)
+            )
 
         return self._seen(there)
 

@@ -47,7 +47,7 @@ class Windows(Protocol):
 
     def close(self, window: int) -> bool: ...
 
-    def move(self, window: int, x: int, y: int) -> bool: ...
+    def move(self, window: int, where: Area) -> bool: ...
 
 
 class Toplevels:
@@ -86,7 +86,7 @@ class Toplevels:
             self._connection.request(self._object(window), "close")
             return self._seen(lambda: self._window(window) is None)
 
-    def move(self, window: int, x: int, y: int) -> bool:
+    def move(self, window: int, where: Area) -> bool:
         """Refuse: nobody but the compositor places windows."""
         raise NotOfferedError("this compositor lets nobody move windows")
 

@@ -12,6 +12,7 @@ from reflexarc_agent.backends.linux.x11.errors import X11Error
 from reflexarc_agent.backends.linux.x11.libraries import Attributes, ErrorEvent, xlib
 
 PROPERTY_BYTES = 1 << 16
+NAME_BYTES = 200
 ANY_TYPE = 0
 
 _ERROR_HANDLER = ctypes.CFUNCTYPE(c_int, c_void_p, ctypes.POINTER(ErrorEvent))
@@ -102,6 +103,17 @@ class Display:
         """The number of a name."""
         return int(xlib().XInternAtom(self.handle, name.encode(), 0))
 
+    def atom_name(self, atom: int) -> str:
+        """The name of a number, "" where it has none."""
+        with self.lock:
+            known = xlib().XGetAtomName(self.handle, atom)
+            self._forget_error()
+            if not known:
+                return ""
+            name = ctypes.string_at(known)[:NAME_BYTES].decode("utf-8", "replace")
+            xlib().XFree(known)
+        return name
+
     def attributes(self, window: int) -> Attributes:
         """Size and state of a window; raises X11Error where it is gone."""
         found = Attributes()
@@ -121,6 +133,18 @@ class Display:
             )
             self.check(f"asking where window {window:#x} is")
         return x.value, y.value
+
+    def children(self, window: int) -> list[int]:
+        """The windows directly within a window, the lowest first."""
+        root, parent, listed, count = c_ulong(), c_ulong(), ctypes.POINTER(c_ulong)(), c_uint()
+        with self.lock:
+            self.alive()
+            xlib().XQueryTree(self.handle, window, byref(root), byref(parent), byref(listed), byref(count))
+            self._forget_error()
+            found = [int(listed[at]) for at in range(count.value)] if listed else []
+            if listed:
+                xlib().XFree(listed)
+        return found
 
     def pointer(self) -> tuple[int, int, int]:
         """Where the pointer is, and the mask of buttons and modifiers that are down or locked."""
@@ -145,6 +169,27 @@ class Display:
         raw, size = self._property(window, name)
         return raw.decode("utf-8", "replace") if size == 8 else ""
 
+    def taken(self, window: int, place: int, limit: int) -> tuple[bytes, int]:
+        """A property's bytes, somewhat more than `limit` at most, and the number of its kind; it is deleted."""
+        kind, size, count, left, data = c_ulong(), c_int(), c_ulong(), c_ulong(), c_void_p()
+        with self.lock:
+            self.alive()
+            xlib().XGetWindowProperty(
+                *(self.handle, window, place, 0, limit // 4 + 1, 1, ANY_TYPE),
+                *(byref(answer) for answer in (kind, size, count, left, data)),
+            )
+            raw = ctypes.string_at(data.value, count.value) if data.value and size.value == 8 else b""
+            if data.value:
+                xlib().XFree(data)
+            if left.value:
+                xlib().XDeleteProperty(self.handle, window, place)
+            self._forget_error()
+        return raw, kind.value
+
+    def _forget_error(self) -> None:
+        if _errors.get(self.handle, 0) > 0:
+            del _errors[self.handle]
+
     def _property(self, window: int, name: str) -> tuple[bytes, int]:
         """The bytes of a property (a 32-bit number takes a C long) and the bits of its items."""
         kind, size, count, left, data = c_ulong(), c_int(), c_ulong(), c_ulong(), c_void_p()
@@ -154,8 +199,7 @@ class Display:
                 *(self.handle, window, self.atom(name), 0, PROPERTY_BYTES // 4, 0, ANY_TYPE),
                 *(byref(place) for place in (kind, size, count, left, data)),
             )
-            if _errors.get(self.handle, 0) > 0:
-                del _errors[self.handle]
+            self._forget_error()
             if status or not data.value:
                 return b"", 0
             width = {8: 1, 16: 2, 32: ctypes.sizeof(ctypes.c_long)}.get(size.value, 1)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import time
 from collections import OrderedDict
-from typing import Callable, Optional
+from contextlib import contextmanager
+from typing import Callable, Iterator, Optional
 
 from reflexarc_agent.backends.linux.errors import NotTypeableError
 from reflexarc_agent.backends.linux.keysyms import KEYS, chord_keys, keysym
@@ -20,9 +21,13 @@ SETTLE = 0.4
 """Seconds after which a client has read a key that was typed."""
 
 MEDIA = 0x1008FF
-"""The upper bits of the keysyms of multimedia keys, which are borrowed once the unused keys are all taken."""
+"""The upper bits of the keysyms of multimedia keys.
+
+Browsers go by the key there, and not by what is on it: a character typed with one of them may be Back or Reload.
+"""
 
 LOCK = 2
+CORE_KEYBOARD = 0x100
 CHARACTERS = 100_000
 BATCH = 200
 """Characters between two looks whether the server has taken them."""
@@ -51,8 +56,9 @@ class Keyboard:
 
     def key(self, chord: str) -> None:
         """Press keys together, as "ctrl+alt+t"; raises NotTypeableError where one isn't a key."""
-        with self._display.lock:
-            codes = [self._named(part) for part in chord_keys(chord)]
+        names = chord_keys(chord)
+        with self._display.lock, self._first_layout():
+            codes = [self._named(name) for name in names]
             for code in codes:
                 self._strike(code, True)
             for code in reversed(codes):
@@ -62,6 +68,7 @@ class Keyboard:
     def key_down(self, name: str) -> None:
         """Hold a key down, until `key_up` or `release`."""
         with self._display.lock:
+            self._refresh_mapping()
             code = self._named(name)
             self._down.append(code)
             self._strike(code, True)
@@ -109,7 +116,7 @@ class Keyboard:
             raise NotTypeableError(f"{len(text)} characters are too many at once; {CHARACTERS} are allowed")
         text = text.replace("\r\n", "\n")
         syms = [keysym(character) for character in text]
-        with self._display.lock:
+        with self._display.lock, self._first_layout():
             locked = bool(self._display.pointer()[2] & LOCK)
             if locked:
                 self.key("capslock")
@@ -148,26 +155,73 @@ class Keyboard:
 
     # -- the mapping
 
-    def _read_mapping(self) -> None:
-        """Learn which keys there are, and which are unused."""
+    @contextmanager
+    def _first_layout(self) -> Iterator[None]:
+        """Have the first of the user's layouts in force, as it is now; the one that was there returns."""
+        self._refresh_mapping()
+        there = self.layout()
+        if there:
+            self.lock_layout(0)
+        try:
+            yield
+        finally:
+            if there:
+                self.lock_layout(there)
+
+    def layout(self) -> int:
+        """Which of the user's layouts is in force, from 0 to 3.
+
+        Source: X Keyboard Extension, "Keyboard State": the group is in bits 13 and 14 of the state.
+        """
+        return self._display.pointer()[2] >> 13 & 3
+
+    def lock_layout(self, number: int) -> None:
+        """Put one of the user's layouts in force."""
+        with self._display.lock:
+            xlib().XkbLockGroup(self._display.handle, CORE_KEYBOARD, number)
+            self._display.check("changing the layout")
+
+    def _refresh_mapping(self) -> None:
+        """Read the keys again where another client has changed them, such as to another layout."""
+        low, rows = self._mapping()
+        seen = {low + at: row for at, row in enumerate(rows)}
+        lent = {code: sym for sym, (code, _) in self._pool.items()}
+        if any(
+            row[0] != lent[code] if code in lent else code not in self._lent and row != self._rows.get(code)
+            for code, row in seen.items()
+        ):
+            self._pool.clear()
+            self._read_mapping()
+
+    def _mapping(self) -> tuple[int, list[list[int]]]:
+        """The first key code, and the symbols of each key from there on."""
         low, high, width = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         x = xlib()
         with self._display.lock:
+            self._display.alive()
             x.XDisplayKeycodes(self._display.handle, ctypes.byref(low), ctypes.byref(high))
             count = high.value - low.value + 1
             table = x.XGetKeyboardMapping(self._display.handle, low.value, count, ctypes.byref(width))
+            if not table:
+                self._display.check("reading the keyboard")
+                raise NotTypeableError(f"{self._display.name} tells of no keys")
             rows = [list(table[at * width.value : (at + 1) * width.value]) for at in range(count)]
             x.XFree(table)
-        self._width = max(2, width.value)
-        self._rows = {low.value + at: row for at, row in enumerate(rows)}
+        return low.value, rows
+
+    def _read_mapping(self) -> None:
+        """Learn which keys there are, and which are unused."""
+        low, rows = self._mapping()
+        self._width = max(2, len(rows[0]))
+        self._rows = {low + at: row for at, row in enumerate(rows)}
         self._plain: dict[int, int] = {}
         self._typed: dict[int, tuple[int, bool]] = {}
         unused = {code: list(row) for code, row in self._rows.items() if not any(row)}
         media = {code: list(row) for code, row in self._rows.items() if row[0] >> 8 == MEDIA}
-        self._lent = {**unused, **media}
+        self._lent = unused or media
         self._spare = list(self._lent)
         for code, row in self._rows.items():
-            if code in media:
+            if code in self._lent:
                 continue
             for level, sym in enumerate(row[:2]):
                 self._plain.setdefault(sym, code)

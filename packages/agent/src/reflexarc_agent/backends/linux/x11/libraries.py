@@ -17,6 +17,7 @@ PACKAGES = {
     "libXext.so.6": "libxext6",
     "libXtst.so.6": "libxtst6",
     "libXdamage.so.1": "libxdamage1",
+    "libXrandr.so.2": "libxrandr2",
 }
 
 
@@ -105,10 +106,66 @@ class DamageNotify(Structure):
     )
 
 
+class SelectionEvent(Structure):
+    """XSelectionEvent; XSelectionClearEvent begins alike."""
+
+    _fields_ = (
+        ("type", c_int),
+        ("serial", c_ulong),
+        ("send_event", c_int),
+        ("display", c_void_p),
+        *((name, c_ulong) for name in ("requestor", "selection", "target", "property", "time")),
+    )
+
+
+class SelectionRequest(Structure):
+    """XSelectionRequestEvent."""
+
+    _fields_ = (
+        ("type", c_int),
+        ("serial", c_ulong),
+        ("send_event", c_int),
+        ("display", c_void_p),
+        *((name, c_ulong) for name in ("owner", "requestor", "selection", "target", "property", "time")),
+    )
+
+
+class PropertyEvent(Structure):
+    """XPropertyEvent; `state` is 0 for a new value, 1 where it was deleted."""
+
+    _fields_ = (
+        ("type", c_int),
+        ("serial", c_ulong),
+        ("send_event", c_int),
+        ("display", c_void_p),
+        *((name, c_ulong) for name in ("window", "atom", "time")),
+        ("state", c_int),
+    )
+
+
+class MonitorInfo(Structure):
+    """XRRMonitorInfo."""
+
+    _fields_ = (
+        ("name", c_ulong),
+        *((name, c_int) for name in ("primary", "automatic", "count")),
+        *((name, c_int) for name in ("x", "y", "width", "height", "width_mm", "height_mm")),
+        ("outputs", c_void_p),
+    )
+
+
 class Event(ctypes.Union):
     """XEvent: 24 longs, read as one of its kinds."""
 
-    _fields_ = (("type", c_int), ("client", ClientMessage), ("damage", DamageNotify), ("words", c_long * 24))
+    _fields_ = (
+        ("type", c_int),
+        ("client", ClientMessage),
+        ("damage", DamageNotify),
+        ("selection", SelectionEvent),
+        ("request", SelectionRequest),
+        ("property", PropertyEvent),
+        ("words", c_long * 24),
+    )
 
 
 D = c_void_p
@@ -129,6 +186,17 @@ _SIGNATURES: dict[str, dict[str, tuple[Any, tuple[Any, ...]]]] = {
         "XSendEvent": (c_int, (D, c_ulong, c_int, c_long, POINTER(Event))),
         "XFree": (c_int, (c_void_p,)),
         "XInternAtom": (c_ulong, (D, c_char_p, c_int)),
+        "XGetAtomName": (c_void_p, (D, c_ulong)),
+        "XSelectInput": (c_int, (D, c_ulong, c_long)),
+        "XCreateSimpleWindow": (
+            c_ulong,
+            (D, c_ulong, c_int, c_int, c_uint, c_uint, c_uint, c_ulong, c_ulong),
+        ),
+        "XSetSelectionOwner": (c_int, (D, c_ulong, c_ulong, c_ulong)),
+        "XGetSelectionOwner": (c_ulong, (D, c_ulong)),
+        "XConvertSelection": (c_int, (D, c_ulong, c_ulong, c_ulong, c_ulong, c_ulong)),
+        "XChangeProperty": (c_int, (D, c_ulong, c_ulong, c_ulong, c_int, c_int, c_char_p, c_int)),
+        "XDeleteProperty": (c_int, (D, c_ulong, c_ulong)),
         "XGetWindowProperty": (
             c_int,
             (
@@ -147,6 +215,17 @@ _SIGNATURES: dict[str, dict[str, tuple[Any, tuple[Any, ...]]]] = {
             ),
         ),
         "XGetWindowAttributes": (c_int, (D, c_ulong, POINTER(Attributes))),
+        "XQueryTree": (
+            c_int,
+            (
+                D,
+                c_ulong,
+                POINTER(c_ulong),
+                POINTER(c_ulong),
+                POINTER(POINTER(c_ulong)),
+                POINTER(c_uint),
+            ),
+        ),
         "XTranslateCoordinates": (
             c_int,
             (D, c_ulong, c_ulong, c_int, c_int, POINTER(c_int), POINTER(c_int), POINTER(c_ulong)),
@@ -168,6 +247,7 @@ _SIGNATURES: dict[str, dict[str, tuple[Any, tuple[Any, ...]]]] = {
         "XDisplayKeycodes": (c_int, (D, POINTER(c_int), POINTER(c_int))),
         "XGetKeyboardMapping": (POINTER(c_ulong), (D, ctypes.c_ubyte, c_int, POINTER(c_int))),
         "XChangeKeyboardMapping": (c_int, (D, c_int, c_int, POINTER(c_ulong), c_int)),
+        "XkbLockGroup": (c_int, (D, c_uint, c_uint)),
         "XStringToKeysym": (c_ulong, (c_char_p,)),
         "XGetErrorText": (c_int, (D, c_int, POINTER(c_char), c_int)),
     },
@@ -186,6 +266,12 @@ _SIGNATURES: dict[str, dict[str, tuple[Any, tuple[Any, ...]]]] = {
         "XTestFakeKeyEvent": (c_int, (D, c_uint, c_int, c_ulong)),
         "XTestFakeButtonEvent": (c_int, (D, c_uint, c_int, c_ulong)),
         "XTestFakeMotionEvent": (c_int, (D, c_int, c_int, c_int, c_ulong)),
+    },
+    "libXrandr.so.2": {
+        "XRRQueryExtension": (c_int, (D, POINTER(c_int), POINTER(c_int))),
+        "XRRSelectInput": (None, (D, c_ulong, c_int)),
+        "XRRGetMonitors": (POINTER(MonitorInfo), (D, c_ulong, c_int, POINTER(c_int))),
+        "XRRFreeMonitors": (None, (POINTER(MonitorInfo),)),
     },
     "libXdamage.so.1": {
         "XDamageQueryExtension": (c_int, (D, POINTER(c_int), POINTER(c_int))),

@@ -1,0 +1,183 @@
+"""A conversation with an agent: requests and their replies, a command's frames, events; every wait has an end."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import deque
+from contextlib import suppress
+from typing import TypeVar
+
+from reflexarc.drivers.agent.errors import broken, lost, refused, said
+from reflexarc.drivers.agent.streams import Stream, UnreachableError
+from reflexarc.errors import ConnectError, MachineError, OperationRejectedError, OperationTimeoutError
+from reflexarc_wire import Answer, HostEnd, WireError
+from reflexarc_wire.frames import FromGuest, FromHost
+from reflexarc_wire.replies import Failure
+from reflexarc_wire.requests import Exec, Request
+from reflexarc_wire.values import Event
+
+R = TypeVar("R")
+
+TIMEOUT = 30.0
+"""Seconds that an agent has for a reply, unless the caller says otherwise."""
+
+LARGE = 1 << 20
+"""Bytes of a message from which on it is read beside the event loop: 32 MiB of JSON take a second and more."""
+
+QUEUED = 8
+_ENDED = object()
+
+
+class Conversation:
+    """One connection to the agent of a machine; `close` ends it, and a command that runs on it.
+
+    Raises ConnectError before anything of a request was sent, ConnectionLostError afterwards.
+    """
+
+    def __init__(self, stream: Stream, machine: str) -> None:
+        self._stream = stream
+        self._machine = machine
+        self._end = HostEnd()
+        self._ids = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[object]] = {}
+        self._told: deque[FromGuest | Event] = deque()
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
+        self._fault: WireError | str | None = None
+        self._over = False
+        # A message that is read in a thread leaves the other end of the wire to nobody else.
+        self._parsing = asyncio.Lock()
+        self._reading = asyncio.create_task(self._read())
+
+    @property
+    def alive(self) -> bool:
+        """Whether nothing has ended it yet."""
+        return not self._over
+
+    @property
+    def shared(self) -> bool:
+        """Whether others are on the same stream."""
+        return self._stream.shared
+
+    async def ask(self, request: Request, reply: type[R], *, operation: str, timeout: float = TIMEOUT) -> R:
+        """Ask and return the reply, which is a `reply`.
+
+        Raises OperationRejectedError where the agent refuses, OperationTimeoutError where it doesn't answer in time
+        (the conversation is over then) or says that something in the guest didn't.
+        """
+        line = await self._written(request, operation)
+        future = asyncio.get_running_loop().create_future()
+        self._asked[id(request)] = future
+        try:
+            async with asyncio.timeout(timeout):
+                await self._send(line, operation)
+                answer = await future
+        except TimeoutError as error:
+            await self.close()
+            raise OperationTimeoutError(
+                f"its agent did not answer {request.op} within {timeout:g} s; look what became of it",
+                machine=self._machine,
+                operation=operation,
+            ) from error
+        finally:
+            self._asked.pop(id(request), None)
+        if answer is _ENDED:
+            raise self._failure(operation)
+        if isinstance(answer, Failure):
+            raise refused(answer, request, machine=self._machine, operation=operation)
+        assert isinstance(answer, reply), answer
+        return answer
+
+    async def start(self, request: Exec, *, operation: str) -> None:
+        """Start a command, which has this conversation to itself from now on."""
+        await self._send(await self._written(request, operation), operation)
+
+    async def send(self, frame: FromHost, *, operation: str) -> None:
+        """Send a frame to the command; nothing where it has ended already."""
+        with suppress(WireError):
+            await self._send(self._end.send(frame), operation)
+
+    async def next(self, *, operation: str) -> FromGuest | Event:
+        """Wait for the command's next frame, or the next event."""
+        while not self._told:
+            if not self.alive:
+                raise self._failure(operation)
+            self._news.clear()
+            await self._news.wait()
+        self._room.set()
+        return self._told.popleft()
+
+    async def close(self) -> None:
+        """End it; closing twice is fine."""
+        self._over = True
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+        await self._stream.close()
+
+    async def _written(self, request: Request, operation: str) -> bytes:
+        """The bytes of a request that is about to be sent."""
+        if not self.alive:
+            raise ConnectError(
+                "the connection to its agent has ended; nothing was sent",
+                machine=self._machine,
+                operation=operation,
+            )
+        try:
+            async with self._parsing:
+                return self._end.ask(request, None if self._stream.shared else next(self._ids))
+        except WireError as error:
+            raise OperationRejectedError(
+                f"its agent can't be asked that: {error}",
+                machine=self._machine,
+                operation=operation,
+                code=error.code,
+            ) from error
+
+    async def _send(self, data: bytes, operation: str) -> None:
+        try:
+            await self._stream.write(data)
+        except OSError as error:
+            raise lost(str(error), machine=self._machine, operation=operation) from error
+
+    async def _read(self) -> None:
+        """Take in what the agent says until it ends; what was asked and not answered is left open then."""
+        held = 0
+        try:
+            while data := await self._stream.read():
+                self._end.feed(data)
+                held += len(data)
+                while (found := await self._parsed(held)) is not None:
+                    held = 0
+                    await self._take(found)
+        except (WireError, OSError, UnreachableError) as error:
+            self._fault = error if isinstance(error, WireError) else said(str(error))
+        finally:
+            self._over = True
+            self._news.set()
+            for future in self._asked.values():
+                if not future.done():
+                    future.set_result(_ENDED)
+
+    async def _parsed(self, held: int) -> Answer | FromGuest | Event | None:
+        if held <= LARGE:
+            return self._end.next()
+        async with self._parsing:
+            return await asyncio.to_thread(self._end.next)
+
+    async def _take(self, found: Answer | FromGuest | Event) -> None:
+        if isinstance(found, Answer):
+            future = self._asked.get(id(found.request))
+            if future is not None and not future.done():
+                future.set_result(found.reply)
+            return
+        while len(self._told) >= QUEUED:
+            self._room.clear()
+            await self._room.wait()
+        self._told.append(found)
+        self._news.set()
+
+    def _failure(self, operation: str) -> MachineError:
+        if isinstance(self._fault, WireError):
+            return broken(self._fault, machine=self._machine, operation=operation)
+        return lost(self._fault or "", machine=self._machine, operation=operation)
