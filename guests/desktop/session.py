@@ -72,7 +72,7 @@ class DesktopSession:
             ["dbus-daemon", "--session", "--nofork", "--print-address={fd}"]
         )
         self._start_windows()
-        self.start([LAUNCHER, "--launch-immediately"])
+        self._start_accessibility()
 
     def _start_display(self, runtime: Path) -> None:
         """Start what shows pictures, and say in `environ` where it is."""
@@ -82,6 +82,10 @@ class DesktopSession:
     def _start_windows(self) -> None:
         """Start what arranges windows."""
         self.start(["openbox"])
+
+    def _start_accessibility(self) -> None:
+        """Start what applications tell of themselves over."""
+        self.start([LAUNCHER, "--launch-immediately"])
 
     def _told(self, command: Sequence[str]) -> str:
         """Start a server and read the line that it says when it is ready, on the descriptor `{fd}`."""
