@@ -20,10 +20,13 @@ from reflexarc_agent.backends.linux.x11.libraries import library, xlib
 SETTLE = 0.4
 """Seconds after which a client has read a key that was typed."""
 
+SPREAD = 0.1
+"""Seconds in which a client learns what is on a key now; Chromium takes its time, and types what was there before."""
+
 MEDIA = 0x1008FF
 """The upper bits of the keysyms of multimedia keys.
 
-Browsers go by the key there, and not by what is on it: a character typed with one of them may be Back or Reload.
+They are borrowed only where no key is unused: a client that hasn't read the change yet goes Back, or reloads.
 """
 
 LOCK = 2
@@ -42,7 +45,7 @@ class Keyboard:
         self._test = library("libXtst.so.6")
         self._pool: OrderedDict[int, tuple[int, float]] = OrderedDict()
         self._down: list[int] = []
-        self._read_mapping()
+        self._learn(self._mapping())
 
     def close(self) -> None:
         """Let go of what is held down, and give the borrowed keys back."""
@@ -183,18 +186,19 @@ class Keyboard:
 
     def _refresh_mapping(self) -> None:
         """Read the keys again where another client has changed them, such as to another layout."""
-        low, rows = self._mapping()
-        seen = {low + at: row for at, row in enumerate(rows)}
+        rows = self._mapping()
         lent = {code: sym for sym, (code, _) in self._pool.items()}
         if any(
             row[0] != lent[code] if code in lent else code not in self._lent and row != self._rows.get(code)
-            for code, row in seen.items()
+            for code, row in rows.items()
         ):
             self._pool.clear()
-            self._read_mapping()
+            # A character of ours that is still there doesn't make a key a used one.
+            ours = {code: self._lent[code] for code, sym in lent.items() if rows.get(code, [0])[0] == sym}
+            self._learn({**rows, **ours})
 
-    def _mapping(self) -> tuple[int, list[list[int]]]:
-        """The first key code, and the symbols of each key from there on."""
+    def _mapping(self) -> dict[int, list[int]]:
+        """The symbols of each key, by its key code."""
         low, high, width = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         x = xlib()
         with self._display.lock:
@@ -207,13 +211,12 @@ class Keyboard:
                 raise NotTypeableError(f"{self._display.name} tells of no keys")
             rows = [list(table[at * width.value : (at + 1) * width.value]) for at in range(count)]
             x.XFree(table)
-        return low.value, rows
+        return dict(enumerate(rows, low.value))
 
-    def _read_mapping(self) -> None:
+    def _learn(self, rows: dict[int, list[int]]) -> None:
         """Learn which keys there are, and which are unused."""
-        low, rows = self._mapping()
-        self._width = max(2, len(rows[0]))
-        self._rows = {low + at: row for at, row in enumerate(rows)}
+        self._width = max(2, *map(len, rows.values()))
+        self._rows = rows
         self._plain: dict[int, int] = {}
         self._typed: dict[int, tuple[int, bool]] = {}
         unused = {code: list(row) for code, row in self._rows.items() if not any(row)}
@@ -250,6 +253,9 @@ class Keyboard:
             self._pool[sym] = (code, self._clock())
         if missing:
             self._write_mapping()
+            # The server fills the rows of all keys up as it likes: that is no change by another client.
+            self._rows = self._mapping()
+            time.sleep(SPREAD)
         return {sym: self._pool[sym][0] for sym in syms}
 
     def _write_mapping(self) -> None:
