@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 APPS = Path(__file__).parent / "apps"
 LAUNCHER = "/usr/libexec/at-spi-bus-launcher"
@@ -26,6 +27,8 @@ PACKAGES = {"Xvfb": "xvfb", "dbus-daemon": "dbus", LAUNCHER: "at-spi2-core", "op
 class DesktopSession:
     """A desktop session; a context manager that ends everything it has started."""
 
+    packages: Mapping[str, str] = PACKAGES
+
     def __init__(self, width: int = 1280, height: int = 1024) -> None:
         self._size = f"{width}x{height}x24"
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -34,8 +37,8 @@ class DesktopSession:
         self.logs: dict[int, Path] = {}
         self._started = 0
 
-    def __enter__(self) -> DesktopSession:
-        missing = [package for program, package in PACKAGES.items() if not shutil.which(program)]
+    def __enter__(self) -> Self:
+        missing = [package for program, package in self.packages.items() if not shutil.which(program)]
         if missing:
             raise RuntimeError(f"install {' '.join(missing)}")
         try:
@@ -59,19 +62,29 @@ class DesktopSession:
             "HOME": str(self.folder),
             "XDG_RUNTIME_DIR": str(runtime),
             "LANG": "C.UTF-8",
-            "GDK_BACKEND": "x11",
             "GSK_RENDERER": "cairo",
             "GTK_A11Y": "atspi",
             "LIBGL_ALWAYS_SOFTWARE": "1",
-            "QT_QPA_PLATFORM": "xcb",
             "QT_LINUX_ACCESSIBILITY_ALWAYS_ON": "1",
         }
-        number = self._told(["Xvfb", "-displayfd", "{fd}", "-screen", "0", self._size, "-nolisten", "tcp"])
-        self.environ["DISPLAY"] = f":{number}"
+        self._start_display(runtime)
         self.environ["DBUS_SESSION_BUS_ADDRESS"] = self._told(
             ["dbus-daemon", "--session", "--nofork", "--print-address={fd}"]
         )
+        self._start_windows()
+        self._start_accessibility()
+
+    def _start_display(self, runtime: Path) -> None:
+        """Start what shows pictures, and say in `environ` where it is."""
+        number = self._told(["Xvfb", "-displayfd", "{fd}", "-screen", "0", self._size, "-nolisten", "tcp"])
+        self.environ.update(DISPLAY=f":{number}", GDK_BACKEND="x11", QT_QPA_PLATFORM="xcb")
+
+    def _start_windows(self) -> None:
+        """Start what arranges windows."""
         self.start(["openbox"])
+
+    def _start_accessibility(self) -> None:
+        """Start what applications tell of themselves over."""
         self.start([LAUNCHER, "--launch-immediately"])
 
     def _told(self, command: Sequence[str]) -> str:
@@ -117,6 +130,8 @@ class DesktopSession:
         """Start Chromium with a page."""
         profile = self.folder / "chromium"
         switches = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+        if "WAYLAND_DISPLAY" in self.environ:
+            switches.append("--ozone-platform=wayland")
         return self.start(["chromium", *switches, f"--user-data-dir={profile}", page.as_uri()])
 
     def firefox(self, page: Path) -> subprocess.Popen[bytes]:

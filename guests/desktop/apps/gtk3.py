@@ -1,4 +1,7 @@
-"""A GTK 3 window with one of each thing that is acted on; `rows` makes it as large as is wanted."""
+"""A GTK 3 window with one of each thing that is acted on; `rows` makes it as large as is wanted.
+
+A second argument gives it a title bar of its own, as GNOME's applications have.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,11 @@ from gi.repository import GLib, Gtk  # noqa: E402
 
 
 class Window(Gtk.Window):  # type: ignore[misc]
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, bar: bool) -> None:
         super().__init__(title="GTK 3 sample")
         self.set_default_size(500, 400)
+        if bar:
+            self.set_titlebar(Gtk.HeaderBar(title="GTK 3 sample"))
         box = Gtk.Box(orientation=Gtk.Orientation.VERTICAL)
         self.times = 0
         self.status = Gtk.Label(label="idle")
@@ -89,5 +94,5 @@ class Window(Gtk.Window):  # type: ignore[misc]
 
 
 if __name__ == "__main__":
-    Window(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
+    Window(int(sys.argv[1]) if len(sys.argv) > 1 else 3, len(sys.argv) > 2)
     Gtk.main()

@@ -1,4 +1,7 @@
-"""A GTK 4 window with one of each thing that is acted on; `rows` makes it as large as is wanted."""
+"""A GTK 4 window with one of each thing that is acted on; `rows` makes it as large as is wanted.
+
+A second argument gives it a title bar of its own, as GNOME's applications have.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ gi.require_version("Gtk", "4.0")
 from gi.repository import Gtk  # noqa: E402
 
 
-def open_window(app: Gtk.Application, rows: int) -> None:
+def open_window(app: Gtk.Application, rows: int, bar: bool) -> None:
     window = Gtk.ApplicationWindow(
         application=app, title="GTK 4 sample", default_width=500, default_height=400
     )
@@ -28,11 +31,13 @@ def open_window(app: Gtk.Application, rows: int) -> None:
         grid.attach(Gtk.Entry(text=f"value {row}"), 2, row, 1, 1)
         grid.attach(Gtk.CheckButton(label=f"Option {row}"), 3, row, 1, 1)
     window.set_child(box)
+    if bar:
+        window.set_titlebar(Gtk.HeaderBar())
     window.present()
 
 
 if __name__ == "__main__":
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     application = Gtk.Application(application_id="org.example.Gtk4Sample")
-    application.connect("activate", lambda app: open_window(app, count))
+    application.connect("activate", lambda app: open_window(app, count, len(sys.argv) > 2))
     application.run([])

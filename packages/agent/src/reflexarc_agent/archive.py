@@ -13,12 +13,17 @@ import reflexarc_agent
 import reflexarc_wire
 
 _SHEBANG = b"#!/usr/bin/env python3\n"
-# Must be readable by every Python 3, or it couldn't say what it needs.
+# Must be readable by every Python 3, also one without zlib, or it couldn't say what it needs.
+_START = "__main__.py"
 _MAIN = b"""\
 import sys
 
 if sys.version_info < (3, 9):
     sys.exit("reflexarc-agent needs Python 3.9 or newer, this is %d.%d" % sys.version_info[:2])
+try:
+    import zlib
+except ImportError:
+    sys.exit("reflexarc-agent needs a Python with zlib: install that of the distribution")
 
 from reflexarc_agent.main import main
 
@@ -32,12 +37,12 @@ def build(target: Path) -> int:
     """Write the agent to `target`, executable, and return its size in bytes; raises OSError where it can't."""
     content = io.BytesIO()
     content.write(_SHEBANG)
-    # Not compressed: the smallest Pythons lack zlib.
-    with zipfile.ZipFile(content, "a", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(content, "a") as archive:
         for name, source in _sources():
             entry = zipfile.ZipInfo(name, _WHEN)
             entry.external_attr = 0o100644 << 16
-            archive.writestr(entry, source)
+            stored = zipfile.ZIP_STORED if name == _START else zipfile.ZIP_DEFLATED
+            archive.writestr(entry, source, stored, 9)
     part = target.with_name(f".{target.name}.part")
     part.write_bytes(content.getvalue())
     part.chmod(0o755)
@@ -46,7 +51,7 @@ def build(target: Path) -> int:
 
 
 def _sources() -> Iterator[Tuple[str, bytes]]:
-    yield "__main__.py", _MAIN
+    yield _START, _MAIN
     for package in (reflexarc_agent, reflexarc_wire):
         folder = Path(package.__path__[0])
         for path in sorted(folder.rglob("*.py")):

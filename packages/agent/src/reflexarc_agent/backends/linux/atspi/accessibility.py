@@ -53,7 +53,7 @@ class Accessibility:
         self._thread.start()
         try:
             self._desktop = self.run(
-                Desktop.open(self._environ, self.devices.origin if self.devices else None)
+                Desktop.open(self._environ, self.devices.place if self.devices else None)
             )
         except BaseException:
             self.close()

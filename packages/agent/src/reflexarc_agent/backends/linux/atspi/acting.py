@@ -22,6 +22,7 @@ from reflexarc_agent.backends.linux.atspi.roles import AX_ACTIONS, TOGGLES
 from reflexarc_agent.backends.linux.dbus.bus import Call, Result, call_of
 from reflexarc_agent.backends.linux.dbus.encoding import Variant, encode
 from reflexarc_agent.backends.linux.dbus.errors import CallError, DBusError, NoReplyError
+from reflexarc_agent.backends.linux.pictures import Area
 
 DELIVERED, NOT_DELIVERED, UNKNOWN = "delivered", "not_delivered", "unknown"
 REPLY = 2.0
@@ -61,8 +62,8 @@ class Input(Protocol):
 
     def type(self, text: str) -> None: ...
 
-    def origin(self, pid: int, title: str) -> Optional[tuple[int, int]]:
-        """Where a process's window of this title begins on the screen."""
+    def place(self, pid: int, title: str) -> Optional[Area]:
+        """Where the content of a process's window of this title is on the screen."""
         ...
 
 
@@ -316,10 +317,10 @@ class Actor:
     async def frame(self, app: Application, element: Element) -> Optional[Frame]:
         """Where an element is now, on the screen; None where it isn't."""
         try:
-            answer = await self._call(Call(*element.key, *EXTENTS, "u", names.SCREEN_BODY))
+            answer = await self._call(Call(*element.key, *EXTENTS, "u", app.extents_body))
         except DBusError:
             return None
-        return app.frame(answer)
+        return app.frame(element, answer)
 
 
 def _judged(replies: list[Result], window: bool) -> Delivery:

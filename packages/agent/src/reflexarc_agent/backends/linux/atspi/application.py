@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional
 
 from reflexarc_agent.backends.linux.atspi.batch import Batch
 from reflexarc_agent.backends.linux.atspi.element import SHOWING, VISIBLE, Element, Frame, Key
-from reflexarc_agent.backends.linux.atspi.names import ACCESSIBLE, ROOT_PATH
+from reflexarc_agent.backends.linux.atspi.names import ACCESSIBLE, ROOT_PATH, SCREEN_BODY, WINDOW_BODY
 from reflexarc_agent.backends.linux.dbus.bus import Bus, Call, Result
 from reflexarc_agent.backends.linux.dbus.errors import BusConnectError, DBusError
 
@@ -32,6 +32,7 @@ class Application:
     version: str = ""
     address: str = ""
     peer: Optional[Bus] = None
+    wayland: bool = False
 
     def __post_init__(self) -> None:
         self.lines: list[Bus] = []
@@ -54,7 +55,7 @@ class Application:
         self.events = 0
         self.reads = 0
         self.window_events = 0
-        self.origin: Optional[tuple[int, int]] = None
+        self.origins: dict[Key, tuple[int, int]] = {}
         self.window_frames: list[object] = []
 
     @property
@@ -101,14 +102,36 @@ class Application:
         """Browsers take text by keystrokes only, whatever they answer."""
         return self.toolkit in ("Chromium", "Gecko", "WebKitGTK", "WebKitGtk")
 
-    def frame(self, value: object) -> Optional[Frame]:
+    @property
+    def from_window(self) -> bool:
+        """Whether it counts from its windows: who is on Wayland isn't told where these are."""
+        return self.gtk4 or self.wayland
+
+    @property
+    def extents_body(self) -> bytes:
+        """What GetExtents is asked for: on Wayland places in the window, which are the same for every toolkit."""
+        return WINDOW_BODY if self.wayland else SCREEN_BODY
+
+    def frame(self, element: Element, value: object) -> Optional[Frame]:
         """The frame that GetExtents told; None where the element has no size, or its window's place isn't known."""
         if not (isinstance(value, tuple) and len(value) == 4 and value[2] > 0 and value[3] > 0):
             return None
-        if self.gtk4 and self.origin is None:
+        origin = self._origin(element) if self.from_window else (0, 0)
+        if origin is None:
             return None
-        x, y = self.origin or (0, 0)
+        x, y = origin
         return Frame(value[0] + x, value[1] + y, value[2], value[3])
+
+    def _origin(self, element: Element) -> Optional[tuple[int, int]]:
+        """Where an element's window begins; of an element that stands alone, where the only window does."""
+        window = element
+        for above in element.ancestors():
+            if above.key != self.root.key:
+                window = above
+        if window.key in self.origins:
+            return self.origins[window.key]
+        alone = len(self.origins) == 1 and window.parent is None
+        return next(iter(self.origins.values())) if alone else None
 
     def shows(self, element: Element) -> bool:
         """Whether the element says that it is on the screen."""

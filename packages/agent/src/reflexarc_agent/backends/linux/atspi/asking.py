@@ -21,7 +21,6 @@ from reflexarc_agent.backends.linux.atspi.names import (
     LENGTH_BODY,
     NULL_PATH,
     PROPERTIES,
-    SCREEN_BODY,
     STATE,
     TEXT,
     TEXT_BODY,
@@ -111,10 +110,10 @@ class Asking:
 
     def frame(self, element: Element) -> None:
         """Ask where an element is."""
-        self.ask(element, EXTENTS, self._framed, "u", SCREEN_BODY)
+        self.ask(element, EXTENTS, self._framed, "u", self.app.extents_body)
 
     def _framed(self, element: Element, value: Any) -> None:
-        element.frame = self.app.frame(value)
+        element.frame = self.app.frame(element, value)
 
     def _offering(self, element: Element, value: Any) -> None:
         """Note the actions; browsers leave their names out, and are asked for those of what can be acted on."""

@@ -35,7 +35,7 @@ async def collected(app: Application, selector: Selector, limit: int, bounds: Bo
 
     None where the application's own search can't tell: the tree has to be read.
     """
-    if not selector.role or selector.name is None or app.gtk4 or app.toolkit == "Qt":
+    if not selector.role or selector.name is None or app.from_window or app.toolkit == "Qt":
         return None
     try:
         found, complete = await _named(app, selector, limit, bounds)

@@ -10,7 +10,7 @@ from reflexarc_agent.backends.linux.atspi.application import Application
 from reflexarc_agent.backends.linux.atspi.asking import ANSWER, Bounds, keys
 from reflexarc_agent.backends.linux.atspi.element import Element, Key
 from reflexarc_agent.backends.linux.atspi.errors import UnavailableError
-from reflexarc_agent.backends.linux.atspi.mirrors import Mirrors, Origin
+from reflexarc_agent.backends.linux.atspi.mirrors import Mirrors, Place
 from reflexarc_agent.backends.linux.dbus.address import session_bus
 from reflexarc_agent.backends.linux.dbus.bus import DAEMON, Bus, Call, call_of
 from reflexarc_agent.backends.linux.dbus.encoding import Variant
@@ -20,15 +20,24 @@ from reflexarc_agent.backends.linux.dbus.message import INTERFACE, PATH, SENDER,
 STATUS = "org.a11y.Status"
 APPLICATIONS = 200
 ACTIVE = names.STATE["active"]
+ACTIVATION = 25.0
+"""Seconds that the session bus is given to start the service of the accessibility bus."""
 
 
 class Desktop:
     """All applications of one desktop session; used on one event loop only."""
 
-    def __init__(self, bus: Bus, bounds: Optional[Bounds] = None, origin: Optional[Origin] = None) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        bounds: Optional[Bounds] = None,
+        place: Optional[Place] = None,
+        wayland: bool = False,
+    ) -> None:
         self.bus = bus
+        self._wayland = wayland
         self.bounds = bounds or Bounds()
-        self.mirrors = Mirrors(bus, self.bounds, origin)
+        self.mirrors = Mirrors(bus, self.bounds, place)
         self.changes = 0
         self.listeners: set[events.Listener] = set()
         self._waiting: set[asyncio.Future[None]] = set()
@@ -37,11 +46,12 @@ class Desktop:
         bus.on_lost = lambda: self._tell("lost")
 
     @classmethod
-    async def open(cls, environ: Mapping[str, str], origin: Optional[Origin] = None) -> Desktop:
+    async def open(cls, environ: Mapping[str, str], place: Optional[Place] = None) -> Desktop:
         """Wake the toolkits and listen to their events; raises UnavailableError where there is no session."""
         try:
             address = environ.get("AT_SPI_BUS_ADDRESS") or await woken_address(environ)
-            desktop = cls(await Bus.connect(address), origin=origin)
+            wayland = bool(environ.get("WAYLAND_DISPLAY"))
+            desktop = cls(await Bus.connect(address), place=place, wayland=wayland)
             try:
                 await desktop._listen()
             except BaseException:
@@ -129,7 +139,9 @@ class Desktop:
         except DBusError as error:
             raise UnavailableError(f"the accessibility registry doesn't answer: {error}") from error
         owners = dict.fromkeys(owner for owner, _ in keys(listed[0])[:APPLICATIONS])
-        new = [Application(owner, self.bus) for owner in owners if owner not in self._apps]
+        new = [
+            Application(owner, self.bus, wayland=self._wayland) for owner in owners if owner not in self._apps
+        ]
         self._apps.update((app.owner, app) for app in new)
         known = [self._apps[owner] for owner in owners]
         unnamed = [app for app in known if not app.toolkit and not app.hung]
@@ -231,10 +243,10 @@ async def woken_address(environ: Mapping[str, str]) -> str:
                 Variant("b", True),
             )
             try:
-                await session.call(set_flag, 5.0)
+                await session.call(set_flag, ACTIVATION)
             except CallError:
                 continue
         address = call_of("org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus.GetAddress")
-        return str((await session.call(address, 5.0))[0])
+        return str((await session.call(address, ACTIVATION))[0])
     finally:
         session.close()

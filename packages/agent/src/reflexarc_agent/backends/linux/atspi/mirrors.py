@@ -8,26 +8,33 @@ from typing import Any, Callable, Iterable, Optional
 from reflexarc_agent.backends.linux.atspi import names
 from reflexarc_agent.backends.linux.atspi.application import Application
 from reflexarc_agent.backends.linux.atspi.asking import ANSWER, EXTENTS, Asking, Bounds, is_key
-from reflexarc_agent.backends.linux.atspi.element import Element, Key
+from reflexarc_agent.backends.linux.atspi.element import Element, Frame, Key
 from reflexarc_agent.backends.linux.atspi.reading import Reading
 from reflexarc_agent.backends.linux.atspi.sight import Sight
 from reflexarc_agent.backends.linux.dbus.bus import Bus, Call, call_of
 from reflexarc_agent.backends.linux.dbus.errors import DBusError
+from reflexarc_agent.backends.linux.pictures import Area
 
 MIRROR_AGE = 30.0
 """Seconds after which a mirror is read anew, for toolkits that keep a change to themselves."""
 
-Origin = Callable[[int, str], "Optional[tuple[int, int]]"]
-"""Tells where a process's window of a title begins on the screen."""
+WINDOWS = 64
+"""How many windows of an application are asked where they are."""
+
+LEVELS, PARTS = 4, 8
+"""How deep, and at how many parts of a window, is looked to tell it from its shadow."""
+
+Place = Callable[[int, str], Optional[Area]]
+"""Tells where the content of a process's window of a title is on the screen."""
 
 
 class Mirrors:
     """Reads applications into their mirrors, and again what their events made stale."""
 
-    def __init__(self, bus: Bus, bounds: Bounds, origin: Optional[Origin]) -> None:
+    def __init__(self, bus: Bus, bounds: Bounds, place: Optional[Place]) -> None:
         self._bus = bus
         self._bounds = bounds
-        self._origin = origin
+        self._place = place
 
     async def current(self, app: Application, seconds: float = 5.0, patient: bool = True) -> None:
         """Bring an application's mirror up to date, within so many seconds; unless `patient`, not if it is hung."""
@@ -64,9 +71,9 @@ class Mirrors:
             await Sight(app, self._bounds).look(seconds)
 
     async def _whole(self, app: Application, seconds: float) -> None:
-        await self._locate(app)
         reading = Reading(app, self._bounds)
         await reading.whole(seconds)
+        await self._locate(app)
         app.capped = reading.capped
         whole = not reading.timed_out and await self._awake(app)
         app.read_at = asyncio.get_running_loop().time() if whole and app.root.children else None
@@ -87,16 +94,42 @@ class Mirrors:
         return False
 
     async def _locate(self, app: Application) -> None:
-        """Learn where GTK 4's windows begin on the screen: it counts from there."""
-        if app.gtk4 and self._origin:
-            titles = {window.name for window in app.root.children}
-            loop = asyncio.get_running_loop()
-            origins = [
-                await loop.run_in_executor(None, self._origin, app.pid, title) for title in titles or {""}
-            ]
-            origin = next((known for known in origins if known), None)
-            app.stale_frames |= app.origin != origin
-            app.origin = origin
+        """Learn where the windows begin on the screen, of an application that counts from there."""
+        if not (app.from_window and self._place):
+            return
+        loop, origins = asyncio.get_running_loop(), {}
+        for window in app.root.children[:WINDOWS]:
+            place = await loop.run_in_executor(None, self._place, app.pid, window.name)
+            inset = await self._inset(app, window, place) if place else None
+            if place and inset:
+                origins[window.key] = (place.x - inset[0], place.y - inset[1])
+        app.stale_frames |= app.origins != origins
+        app.origins = origins
+
+    async def _inset(self, app: Application, window: Element, place: Area) -> Optional[tuple[int, int]]:
+        """Where a window's content begins in what it counts from; None where nothing of it has the content's size.
+
+        GTK 3 and Chromium count from the shadow that they draw around a window; what is in it has that size.
+        A window that is just being resized tells another size than the compositor does.
+        """
+        if not app.wayland:
+            return 0, 0
+        level = [window]
+        for _ in range(LEVELS):
+            frames = [frame for frame in [await self._extents(app, part) for part in level] if frame]
+            for frame in (*frames, *_around(frames)):
+                if (frame.w, frame.h) == (place.w, place.h):
+                    return frame.x, frame.y
+            level = [below for part in level for below in part.children][:PARTS]
+        return None
+
+    async def _extents(self, app: Application, element: Element) -> Optional[Frame]:
+        try:
+            told = await app.ask(Call(*element.key, *EXTENTS, "u", app.extents_body), ANSWER)
+        except DBusError:
+            return None
+        numbers = [edge for edge in told if isinstance(edge, int)] if isinstance(told, tuple) else []
+        return Frame(*numbers) if len(numbers) == 4 and min(numbers[2:]) > 0 else None
 
     async def _place_strangers(self, app: Application) -> None:
         """Find the nearest ancestor in the mirror of each object that isn't there: its children are to be read."""
@@ -130,7 +163,7 @@ class Mirrors:
         """Ask the windows where they are, by the way events come: those sent before are in the mirror then."""
         await self._locate(app)
         asking = Asking(app, self._bounds)
-        before = [(window, window.frame) for window in app.root.children[:64]]
+        before = [(window, window.frame) for window in app.root.children[:WINDOWS]]
         answered: list[Any] = []
         for window, _ in before:
             call = Call(*window.key, *EXTENTS, "u", names.SCREEN_BODY)
@@ -140,6 +173,15 @@ class Mirrors:
         app.stale_frames |= bool(app.window_frames) and frames != app.window_frames
         app.window_frames = frames
         return not asking.timed_out and len(frames) == len(before)
+
+
+def _around(frames: list[Frame]) -> list[Frame]:
+    """The frame around some, [] where there are none."""
+    if not frames:
+        return []
+    left, top = min(frame.x for frame in frames), min(frame.y for frame in frames)
+    right, bottom = max(frame.x + frame.w for frame in frames), max(frame.y + frame.h for frame in frames)
+    return [Frame(left, top, right - left, bottom - top)]
 
 
 def _known(app: Application, found: Iterable[Key]) -> list[Element]:

@@ -89,7 +89,7 @@ NAME_BODY = property_body(ACCESSIBLE, "Name")
 COUNT_BODY = property_body(ACCESSIBLE, "ChildCount")
 LENGTH_BODY = property_body(TEXT, "CharacterCount")
 VALUE_BODY = property_body(VALUE, "CurrentValue")
-SCREEN_BODY = encode("u", [0])
+SCREEN_BODY, WINDOW_BODY = encode("u", [0]), encode("u", [1])
 
 TEXT_CHARACTERS = 4000
 TEXT_BODY = encode("ii", [0, TEXT_CHARACTERS])

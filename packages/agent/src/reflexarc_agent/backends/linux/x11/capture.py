@@ -6,37 +6,17 @@ Source: MIT-SHM, "XShmGetImage".
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any, Optional
 
+from reflexarc_agent.backends.linux.pictures import PIXELS, Area, Picture, within
 from reflexarc_agent.backends.linux.x11.display import Display
 from reflexarc_agent.backends.linux.x11.errors import X11Error
 from reflexarc_agent.backends.linux.x11.libraries import Segment, library
 
-PIXELS = 64_000_000
 Z_PIXMAP = 2
 ALL_PLANES = ctypes.c_ulong(-1).value
 IPC_PRIVATE, IPC_CREAT, IPC_RMID = 0, 0o1000, 0
 VIEWABLE = 2
-
-
-@dataclass(frozen=True)
-class Picture:
-    """Pixels as the server has them: rows of 4 bytes a pixel, blue, green, red and one unused, without gaps."""
-
-    width: int
-    height: int
-    bgrx: bytes
-
-
-@dataclass(frozen=True)
-class Area:
-    """A rectangle of pixels."""
-
-    x: int
-    y: int
-    w: int
-    h: int
 
 
 class Capture:
@@ -64,7 +44,7 @@ class Capture:
             found = display.attributes(window or display.root)
             if found.map_state != VIEWABLE:
                 raise X11Error(f"window {window or 0:#x} is not shown, so there is no picture of it")
-            cut = _within(area, found.width, found.height)
+            cut = within(area, found.width, found.height)
             self._prepare(found.visual, found.depth, cut.w, cut.h)
             if window:
                 cut = self._on_screen(window, cut)
@@ -122,16 +102,6 @@ class Capture:
         finally:
             self._libc.shmctl(self._segment.id, IPC_RMID, None)
         self._image, self._shape = image, (width, height, depth)
-
-
-def _within(area: Optional[Area], width: int, height: int) -> Area:
-    if area is None:
-        return Area(0, 0, width, height)
-    left, top = max(0, area.x), max(0, area.y)
-    right, bottom = min(width, area.x + area.w), min(height, area.y + area.h)
-    if right <= left or bottom <= top:
-        raise X11Error(f"the area {area.w}x{area.h} at {area.x},{area.y} is outside of {width}x{height}")
-    return Area(left, top, right - left, bottom - top)
 
 
 def _crop(data: bytes, image: Any, cut: Area) -> Picture:

@@ -10,7 +10,7 @@ import select
 import time
 from typing import Optional
 
-from reflexarc_agent.backends.linux.x11.capture import Area
+from reflexarc_agent.backends.linux.pictures import Area
 from reflexarc_agent.backends.linux.x11.display import Display
 from reflexarc_agent.backends.linux.x11.errors import X11Error
 from reflexarc_agent.backends.linux.x11.libraries import Event, library, xlib

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from reflexarc_agent.backends.linux.errors import DisplayError
+from reflexarc_wire.errors import UNSUPPORTED
 
-class X11Error(Exception):
+
+class X11Error(DisplayError):
     """The X server, or a library of it, isn't there or refused something."""
-
-
-class NotTypeableError(X11Error):
-    """A character or a key that no keyboard of this server can send."""
 
 
 class TooLargeError(X11Error):
     """A text is beyond what is passed on."""
 
+    code = "capped"
+
 
 class NoAnswerError(X11Error):
     """Another client doesn't answer."""
 
+    code = "timeout"
+
 
 class NoManagerError(X11Error):
     """That takes a window manager, and none runs or it doesn't offer it."""
+
+    code = UNSUPPORTED

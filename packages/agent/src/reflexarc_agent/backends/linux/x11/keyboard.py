@@ -1,7 +1,7 @@
 """Keys and text through XTEST; characters that no key has are put on spare keys first.
 
 A key is given another character only when the clients have had time to read the last one typed with it.
-Source: X protocol, "Keyboards", KEYSYM encoding; XTEST, "XTestFakeKeyEvent".
+Source: X protocol, "Keyboards"; XTEST, "XTestFakeKeyEvent".
 """
 
 from __future__ import annotations
@@ -12,35 +12,28 @@ from collections import OrderedDict
 from contextlib import contextmanager
 from typing import Callable, Iterator, Optional
 
+from reflexarc_agent.backends.linux.errors import NotTypeableError
+from reflexarc_agent.backends.linux.keysyms import KEYS, chord_keys, keysym
 from reflexarc_agent.backends.linux.x11.display import Display
-from reflexarc_agent.backends.linux.x11.errors import NotTypeableError
 from reflexarc_agent.backends.linux.x11.libraries import library, xlib
 
-UNICODE = 0x1000000
 SETTLE = 0.4
 """Seconds after which a client has read a key that was typed."""
 
+SPREAD = 0.1
+"""Seconds in which a client learns what is on a key now; Chromium takes its time, and types what was there before."""
+
 MEDIA = 0x1008FF
-"""The upper bits of the keysyms of multimedia keys, which are borrowed once the unused keys are all taken."""
+"""The upper bits of the keysyms of multimedia keys.
+
+They are borrowed only where no key is unused: a client that hasn't read the change yet goes Back, or reloads.
+"""
 
 LOCK = 2
 CORE_KEYBOARD = 0x100
 CHARACTERS = 100_000
 BATCH = 200
 """Characters between two looks whether the server has taken them."""
-
-KEYS = {
-    "ctrl": "Control_L", "control": "Control_L", "shift": "Shift_L", "alt": "Alt_L", "option": "Alt_L",
-    "super": "Super_L", "cmd": "Super_L", "meta": "Super_L", "win": "Super_L", "altgr": "ISO_Level3_Shift",
-    "enter": "Return", "return": "Return", "esc": "Escape", "escape": "Escape", "tab": "Tab",
-    "space": "space", "backspace": "BackSpace", "delete": "Delete", "del": "Delete", "insert": "Insert",
-    "home": "Home", "end": "End", "pageup": "Prior", "pagedown": "Next", "up": "Up", "down": "Down",
-    "left": "Left", "right": "Right", "menu": "Menu", "print": "Print", "pause": "Pause", "capslock": "Caps_Lock",
-    **{f"f{number}": f"F{number}" for number in range(1, 25)},
-}  # fmt: skip
-"""X names of the keys that a chord can hold; anything else in it is one character."""
-
-_CONTROLS = {"\n": 0xFF0D, "\r": 0xFF0D, "\t": 0xFF09, "\b": 0xFF08, "\x1b": 0xFF1B}
 
 
 class Keyboard:
@@ -52,7 +45,7 @@ class Keyboard:
         self._test = library("libXtst.so.6")
         self._pool: OrderedDict[int, tuple[int, float]] = OrderedDict()
         self._down: list[int] = []
-        self._read_mapping()
+        self._learn(self._mapping())
 
     def close(self) -> None:
         """Let go of what is held down, and give the borrowed keys back."""
@@ -66,13 +59,9 @@ class Keyboard:
 
     def key(self, chord: str) -> None:
         """Press keys together, as "ctrl+alt+t"; raises NotTypeableError where one isn't a key."""
-        parts = [part for part in chord.split("+") if part] + (
-            ["+"] if chord.endswith("++") or chord == "+" else []
-        )
-        if not parts or len(parts) > 8:
-            raise NotTypeableError(f"{chord[:40]!r} is no chord of one to eight keys")
+        names = chord_keys(chord)
         with self._display.lock, self._first_layout():
-            codes = [self._named(part) for part in parts]
+            codes = [self._named(name) for name in names]
             for code in codes:
                 self._strike(code, True)
             for code in reversed(codes):
@@ -197,18 +186,19 @@ class Keyboard:
 
     def _refresh_mapping(self) -> None:
         """Read the keys again where another client has changed them, such as to another layout."""
-        low, rows = self._mapping()
-        seen = {low + at: row for at, row in enumerate(rows)}
+        rows = self._mapping()
         lent = {code: sym for sym, (code, _) in self._pool.items()}
         if any(
             row[0] != lent[code] if code in lent else code not in self._lent and row != self._rows.get(code)
-            for code, row in seen.items()
+            for code, row in rows.items()
         ):
             self._pool.clear()
-            self._read_mapping()
+            # A character of ours that is still there doesn't make a key a used one.
+            ours = {code: self._lent[code] for code, sym in lent.items() if rows.get(code, [0])[0] == sym}
+            self._learn({**rows, **ours})
 
-    def _mapping(self) -> tuple[int, list[list[int]]]:
-        """The first key code, and the symbols of each key from there on."""
+    def _mapping(self) -> dict[int, list[int]]:
+        """The symbols of each key, by its key code."""
         low, high, width = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         x = xlib()
         with self._display.lock:
@@ -221,21 +211,20 @@ class Keyboard:
                 raise NotTypeableError(f"{self._display.name} tells of no keys")
             rows = [list(table[at * width.value : (at + 1) * width.value]) for at in range(count)]
             x.XFree(table)
-        return low.value, rows
+        return dict(enumerate(rows, low.value))
 
-    def _read_mapping(self) -> None:
+    def _learn(self, rows: dict[int, list[int]]) -> None:
         """Learn which keys there are, and which are unused."""
-        low, rows = self._mapping()
-        self._width = max(2, len(rows[0]))
-        self._rows = {low + at: row for at, row in enumerate(rows)}
+        self._width = max(2, *map(len, rows.values()))
+        self._rows = rows
         self._plain: dict[int, int] = {}
         self._typed: dict[int, tuple[int, bool]] = {}
         unused = {code: list(row) for code, row in self._rows.items() if not any(row)}
         media = {code: list(row) for code, row in self._rows.items() if row[0] >> 8 == MEDIA}
-        self._lent = {**unused, **media}
+        self._lent = unused or media
         self._spare = list(self._lent)
         for code, row in self._rows.items():
-            if code in media:
+            if code in self._lent:
                 continue
             for level, sym in enumerate(row[:2]):
                 self._plain.setdefault(sym, code)
@@ -264,6 +253,9 @@ class Keyboard:
             self._pool[sym] = (code, self._clock())
         if missing:
             self._write_mapping()
+            # The server fills the rows of all keys up as it likes: that is no change by another client.
+            self._rows = self._mapping()
+            time.sleep(SPREAD)
         return {sym: self._pool[sym][0] for sym in syms}
 
     def _write_mapping(self) -> None:
@@ -273,15 +265,3 @@ class Keyboard:
         table = (ctypes.c_ulong * len(flat))(*flat)
         xlib().XChangeKeyboardMapping(self._display.handle, first, width, table, last - first + 1)
         self._display.check("putting characters on keys")
-
-
-def keysym(character: str) -> int:
-    """The number that X gives a character; raises NotTypeableError where it has none."""
-    point = ord(character)
-    if character in _CONTROLS:
-        return _CONTROLS[character]
-    if 0x20 <= point < 0x7F or 0xA0 <= point < 0x100:
-        return point
-    if point < 0x100 or 0xD800 <= point < 0xE000:
-        raise NotTypeableError(f"U+{point:04X} is no character that can be typed")
-    return UNICODE | point

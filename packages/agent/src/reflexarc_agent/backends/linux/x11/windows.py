@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Callable, Optional
 
-from reflexarc_agent.backends.linux.x11.capture import Area
+from reflexarc_agent.backends.linux.pictures import Area
 from reflexarc_agent.backends.linux.x11.display import Display
 from reflexarc_agent.backends.linux.x11.errors import NoManagerError, X11Error
 from reflexarc_agent.backends.linux.x11.libraries import Event, xlib
@@ -87,11 +87,11 @@ class Windows:
                 found.append(number)
         return found
 
-    def origin(self, pid: int, title: str) -> Optional[tuple[int, int]]:
-        """Where a process's window of this title begins, or its only one; None where that can't be told."""
+    def place(self, pid: int, title: str) -> Optional[Area]:
+        """Where a process's window of this title is, or its only one; None where that can't be told."""
         own = [window for window in self.listed() if window.pid == pid]
         named = [window for window in own if window.title == title] or own
-        return (named[0].frame.x, named[0].frame.y) if len(named) == 1 else None
+        return named[0].frame if len(named) == 1 else None
 
     def activate(self, window: int) -> bool:
         """Bring a window to the front and give it the keyboard; False where it isn't in front after a second."""

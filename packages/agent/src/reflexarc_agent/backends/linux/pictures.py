@@ -1,4 +1,4 @@
-"""Pictures as PNG by the standard library, as JPEG where libturbojpeg is installed.
+"""Pictures of a screen, as PNG by the standard library, as JPEG where libturbojpeg is installed.
 
 Source: PNG specification (W3C), "Datastream structure"; the TurboJPEG C API.
 """
@@ -8,14 +8,73 @@ from __future__ import annotations
 import ctypes
 import struct
 import zlib
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
-from reflexarc_agent.backends.linux.x11.capture import Picture
+from reflexarc_agent.backends.linux.errors import DisplayError
+
+PIXELS = 64_000_000
+"""A larger picture is taken of nothing."""
 
 TRUECOLOUR = 2
 TURBO = ("libturbojpeg.so.0", "libturbojpeg.so.1", "libturbojpeg.so")
 BGRX, CHROMA_444, CHROMA_420 = 3, 0, 2
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Rows of 4 bytes a pixel, blue, green, red and one unused, without gaps."""
+
+    width: int
+    height: int
+    bgrx: bytes
+
+
+@dataclass(frozen=True)
+class Area:
+    """A rectangle of pixels."""
+
+    x: int
+    y: int
+    w: int
+    h: int
+
+
+class Points(NamedTuple):
+    """A rectangle of points."""
+
+    x: float
+    y: float
+    w: float
+    h: float
+
+
+class Shot(NamedTuple):
+    """A picture, and how many of its pixels a point has."""
+
+    picture: Picture
+    scale: float
+
+
+def within(area: Optional[Area], width: int, height: int) -> Area:
+    """The part of an area that is in a picture of that size; raises DisplayError where none is."""
+    if area is None:
+        return Area(0, 0, width, height)
+    left, top = max(0, area.x), max(0, area.y)
+    right, bottom = min(width, area.x + area.w), min(height, area.y + area.h)
+    if right <= left or bottom <= top:
+        raise DisplayError(f"the area {area.w}x{area.h} at {area.x},{area.y} is outside of {width}x{height}")
+    return Area(left, top, right - left, bottom - top)
+
+
+def cropped(picture: Picture, area: Area) -> Picture:
+    """The part of a picture in an area that is within it."""
+    if (area.w, area.h) == (picture.width, picture.height):
+        return picture
+    stride, first = picture.width * 4, area.y * picture.width * 4 + area.x * 4
+    starts = range(first, first + area.h * stride, stride)
+    return Picture(area.w, area.h, b"".join(picture.bgrx[at : at + area.w * 4] for at in starts))
 
 
 def png(picture: Picture, level: int = 1) -> bytes:

@@ -1,0 +1,1 @@
+"""What a Linux desktop lets the agent serve, as its backends, one module a feature."""
