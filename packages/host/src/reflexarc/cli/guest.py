@@ -30,8 +30,8 @@ class _Execute(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            error.message += " What is the command's goes after `--`: reflexarc exec MACHINE -- COMMAND."
-            raise
+            advice = "What is the command's goes after `--`: reflexarc exec MACHINE -- COMMAND."
+            raise click.UsageError(f"{error.format_message()} {advice}", ctx) from None
 
 
 @click.command("exec", cls=_Execute)
