@@ -24,6 +24,8 @@ FIELD = {
     "value": "x",
     "path": ["Files"],
 }
+CHECK = {"ref": 4, "role": "AXCheckBox", "name": "Verbose", "value": False, "path": ["Files"]}
+SLIDER = {"ref": 5, "role": "AXSlider", "name": "Level", "value": 0, "path": ["Files"]}
 TWIN = {**SAVE, "ref": 3, "path": ["Editor"]}
 GUEST = {
     "commands": {
@@ -93,6 +95,15 @@ class TestAx:
             ("accessibility.focus", 2),
         ]  # fmt: skip
 
+    def test_a_value_that_the_element_cannot_take_is_not_sent(self, command: Command, guest: Path) -> None:
+        record(guest, {**GUEST, "elements": [CHECK, SLIDER]})
+        assert command("ax", "set", "lab", "true", "--name", "Verbose").returncode == 0
+        sent = (guest / "state" / "audit.jsonl").read_text().count("accessibility.set_value")
+        for value, name, takes in (("yes", "Verbose", "true or false"), ("much", "Level", "a number")):
+            refused = command("ax", "set", "lab", value, "--name", name)
+            assert (refused.returncode, f"takes {takes}, not '{value}'" in refused.stderr) == (2, True)
+        assert (guest / "state" / "audit.jsonl").read_text().count("accessibility.set_value") == sent > 0
+
     def test_several_are_refused_until_one_is_meant(self, command: Command, guest: Path) -> None:
         record(guest, {**GUEST, "elements": [SAVE, TWIN]})
         refused = command("ax", "press", "lab", "--name", "Save")
@@ -111,6 +122,9 @@ class TestAx:
             (("ax", "action", "lab", "AXPick", "--name", "Save"), 1, "it has AXPress"),
             (("exec", "nowhere", "--", "ls"), 2, "no machine 'nowhere'"),
             (("exec", "lab"), 2, "Missing argument"),
+            (("exec", "lab", "uname", "-r"), 2, "after `--`: reflexarc exec MACHINE -- COMMAND"),
+            (("agent", "install", "lab", "--via", "ssh", "--dry-run"), 2, "lab has no driver ssh"),
+            (("agent", "install", "lab", "--via", "console"), 2, "lab has no driver qemu"),
             (("exec", "lab", "--env", "A", "--", "ls"), 2, "NAME=VALUE"),
             (("cp", "a", "b"), 2, "one of the two is MACHINE:PATH"),
             (("cp", "lab:/a", "lab:/b"), 2, "one of the two is MACHINE:PATH"),

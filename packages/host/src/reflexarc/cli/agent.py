@@ -10,12 +10,14 @@ import click
 
 from reflexarc.cli.options import call, entry_of, inventory_option, json_option, machine_argument
 from reflexarc.cli.text import dump, one_line
+from reflexarc.errors import ConnectError
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import open_session
 from reflexarc.runs import archive, installing
 
 # Whose capabilities each way takes, where several drivers lend the same.
 _WAYS = ("ssh", "exec", "console")
+_DRIVERS = {"ssh": "ssh", "console": "qemu"}
 _HIDDEN = {"ssh": (), "exec": ("ssh",), "console": ("ssh", "agent")}
 
 
@@ -71,6 +73,10 @@ def install(
         raise click.UsageError("--desktop goes with --system; with --user the desktop is served anyway")
     entry = entry_of(machine, inventory)
     way = via or _way(entry)
+    if _DRIVERS.get(way) not in (None, *entry.drivers):
+        raise click.UsageError(
+            f"{machine} has no driver {_DRIVERS[way]}, which --via {way} takes: add it to {entry.source}"
+        )
     chosen = _chosen(vsock=vsock, virtio_serial=virtio_serial, unix=unix, options=options)
     plan = installing.Plan(_archive(), system=not user, options=chosen, desktop=desktop)
     advice = _advice(entry, plan)
@@ -106,7 +112,12 @@ async def _install(entry: Entry, way: str, plan: installing.Plan) -> installing.
             inside = installing.ByConsole(session.machine, session.watcher)
         else:
             inside = installing.ByCommands(session.machine)
-        return await installing.install(inside, entry.name, plan, tell)
+        try:
+            return await installing.install(inside, entry.name, plan, tell)
+        except ConnectError:
+            if way == "exec":
+                tell("there is no agent yet to bring this one in: name the driver ssh, or use --via console")
+            raise
 
 
 def _way(entry: Entry) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -21,6 +22,8 @@ from reflexarc.runs.session import Session
 
 F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
+_CHECKED = frozenset(("AXCheckBox", "AXRadioButton", "AXMenuItem"))
+_NUMBERS = frozenset(("AXSlider", "AXScrollBar"))
 
 
 @click.group()
@@ -261,9 +264,32 @@ def action(
 def set_value(
     machine: str, value: str, app: str | None, as_json: bool, inventory: Path | None, **given: object
 ) -> None:
-    """Set the element's value to VALUE."""
+    """Set the element's value to VALUE: true or false for what is checked, a number for a slider, else a text.
+
+    It says which element that was, with the value it had before.
+    """
     selector = _selector(given)
-    _acting(machine, inventory, app, as_json, lambda elements: elements.set_value(selector, value))
+
+    async def put(elements: Elements) -> Element:
+        return await elements.set_value(selector, typed(await elements.one(selector), value))
+
+    _acting(machine, inventory, app, as_json, put)
+
+
+def typed(element: Element, value: str) -> str | float | bool:
+    """A value from the command line as the element takes it."""
+    try:
+        if element.role in _CHECKED:
+            return {"true": True, "false": False}[value.lower()]
+        if element.role not in _NUMBERS:
+            return value
+        number = float(value)
+        if not math.isfinite(number):
+            raise ValueError(value)
+        return number
+    except (KeyError, ValueError):
+        takes = "true or false" if element.role in _CHECKED else "a number"
+        raise click.UsageError(f"{one_line(in_words(element))} takes {takes}, not {value!r}") from None
 
 
 @ax.command()

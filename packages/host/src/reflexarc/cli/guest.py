@@ -23,7 +23,18 @@ from reflexarc.runs.copying import Told, fetch, pieces
 from reflexarc.runs.session import Session
 
 
-@click.command("exec")
+class _Execute(click.Command):
+    """Says where a command's own options go."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            advice = "What is the command's goes after `--`: reflexarc exec MACHINE -- COMMAND."
+            raise click.UsageError(f"{error.format_message()} {advice}", ctx) from None
+
+
+@click.command("exec", cls=_Execute)
 @machine_argument
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option(

@@ -155,8 +155,8 @@ class Guard:
             return used, {}
         raise SafetyError(
             f"{self.machine}: {operation} is destructive and nobody granted it; a person can, with "
-            f"`reflexarc grant {self.machine} {operation}`, with --grant {operation} (runs), --yes (single commands) "
-            f'or open(..., grant=["{operation}"])',
+            f"`reflexarc grant {self.machine} {operation}`, with --grant {operation} (runs), --yes (single commands, "
+            f'at a terminal) or open(..., grant=["{operation}"])',
             rule="no_grant",
             operation=operation,
         )

@@ -221,7 +221,7 @@ class SshClient:
 
     def _unreached(self, problem: str, operation: str, advice: str = "") -> ConnectError:
         return ConnectError(
-            f"can't reach {self.config.name} over SSH: {problem}{f'; {advice}' if advice else ''}",
+            f"can't reach {self.config.name} over SSH: {problem.rstrip('.')}{f'; {advice}' if advice else ''}",
             machine=self.machine,
             operation=operation,
         )

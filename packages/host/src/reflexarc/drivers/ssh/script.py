@@ -70,14 +70,14 @@ found() (
 )"""
 
 _READ = """\
-[ -e {path} ] || refuse 'absent there is no such file'
+[ -e {path} ] || refuse 'absent there is no such file: '{path}
 [ -f {path} ] || refuse 'special it is no plain file'
 [ -r {path} ] || refuse 'denied its account may not read it'"""
 
 _PUT_READY = """\
 umask 077
 part={part}
-[ -d {folder} ] || refuse 'absent there is no such folder'
+[ -d {folder} ] || refuse 'absent there is no such folder: '{folder}
 [ ! -d {path} ] || refuse 'special it is a folder'
 (: >"$part") 2>/dev/null || refuse 'denied its account may not write there'
 trap '' HUP PIPE

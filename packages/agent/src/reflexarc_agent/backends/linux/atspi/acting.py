@@ -262,6 +262,10 @@ class Actor:
         return Delivery(DELIVERED if await self._verify(there) else UNKNOWN)
 
     async def _set_text(self, app: Application, element: Element, text: str) -> Delivery:
+        # Keys would do to them whatever each of them means there.
+        if element.role in TOGGLES or element.role == "slider":
+            takes = "a number" if element.role == "slider" else "true or false"
+            raise UnsupportedError(f"{element.role} {element.name[:60]!r} takes {takes}, not {text[:60]!r}")
         if element.interfaces & names.HAS_EDITABLE_TEXT and not app.browser:
             try:
                 accepted = await self._ask(element, "EditableText.SetTextContents", "s", text)

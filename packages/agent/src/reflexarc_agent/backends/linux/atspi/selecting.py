@@ -28,6 +28,13 @@ class Selector:
     text: Optional[str] = None
     showing: bool = True
 
+    def __str__(self) -> str:
+        """In words: `push button "Build" with "uil"`."""
+        words = [self.role or "element", *([f'"{self.name}"'] if self.name is not None else [])]
+        words += [f'of value "{self.value}"'] if self.value is not None else []
+        words += [f'with "{self.text}"'] if self.text is not None else []
+        return " ".join(words)
+
     def roles(self) -> frozenset[str]:
         """The AT-SPI roles that are meant, none where every role is."""
         return role_named(self.role) if self.role else frozenset()

@@ -220,7 +220,9 @@ class Session:
                     return {"node": None}
             left = end - loop.time()
             if left <= 0:
-                raise TimedOutError(f"{selector} was not {'gone' if gone else 'there'} within {timeout:g} s")
+                raise TimedOutError(
+                    f"{selector} was not {'gone' if gone else 'there'} within {timeout:.3g} s"
+                )
             await self._desktop.change(seen, loop.time() + min(POLL, left))
 
     async def element_at(self, x: float, y: float, target: Target = "frontmost") -> dict[str, Any]:
