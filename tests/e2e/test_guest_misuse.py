@@ -126,3 +126,24 @@ def test_tables_that_are_wrong(command: Command, lab: Path, table: str, said: st
         assert ran.returncode in (1, 2)
         assert said in ran.stderr
         assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("exec lab --timeout nan x", "'nan' is no time"),
+        ("ax wait lab --name x --timeout nan", "'nan' is no time"),
+        ("ax at lab nan 1", "Invalid value for 'X'"),
+        ("ax at lab 1 inf", "Invalid value for 'Y'"),
+        ("agent install lab --via ssh", "lab has no ssh among its `drivers`"),
+        ("agent install lab --dry-run --unix=", "--unix takes a PATH, not ''"),
+        ("agent install lab --dry-run --virtio-serial=", "--virtio-serial takes a NAME, not ''"),
+        ("agent install lab --dry-run -- --unix", "--unix takes a PATH, not ''"),
+        ("agent install lab --dry-run -- --unix --tcp 127.0.0.1", "--unix takes a PATH, not '--tcp'"),
+    ],
+)
+def test_arguments_that_are_wrong(command: Command, guest: Path, words: str, said: str) -> None:
+    ran = command(*words.split())
+    assert ran.returncode == 2
+    assert said in ran.stderr.splitlines()[-1]
+    assert ran.stdout == ""

@@ -71,6 +71,10 @@ def install(
         raise click.UsageError("--desktop goes with --system; with --user the desktop is served anyway")
     entry = entry_of(machine, inventory)
     way = via or _way(entry)
+    if way == "ssh" and "ssh" not in entry.drivers:
+        raise click.UsageError(
+            f"--via ssh: {machine} has no ssh among its `drivers`; add it and its table `ssh`"
+        )
     chosen = _chosen(vsock=vsock, virtio_serial=virtio_serial, unix=unix, options=options)
     plan = installing.Plan(_archive(), system=not user, options=chosen, desktop=desktop)
     advice = _advice(entry, plan)
@@ -119,11 +123,13 @@ def _chosen(
     *, vsock: bool, virtio_serial: str | None, unix: str | None, options: tuple[str, ...]
 ) -> tuple[str, ...]:
     """The agent's options, by which hosts reach it."""
-    named = (
-        *(("--virtio-serial", virtio_serial) if virtio_serial else ()),
-        *(("--unix", unix) if unix else ()),
-        *options,
-    )
+    given = (("--virtio-serial", virtio_serial), ("--unix", unix))
+    named = (*(word for option, value in given if value is not None for word in (option, value)), *options)
+    for option, value in zip(named, (*named[1:], ""), strict=True):
+        if option in ("--virtio-serial", "--unix") and (not value or value.startswith("-")):
+            raise click.UsageError(
+                f"{option} takes a {'PATH' if option == '--unix' else 'NAME'}, not {value!r}"
+            )
     return ("--vsock", *named) if vsock or not named else named
 
 

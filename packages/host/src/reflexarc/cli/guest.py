@@ -14,7 +14,7 @@ from typing import TextIO
 
 import click
 
-from reflexarc.cli.options import call, entry_of, inventory_option, machine_argument, pairs
+from reflexarc.cli.options import Seconds, call, entry_of, inventory_option, machine_argument, pairs
 from reflexarc.cli.text import is_terminal, printable
 from reflexarc.errors import ConfigError, ConnectionLostError
 from reflexarc.inventory.entries import Entry
@@ -35,7 +35,7 @@ from reflexarc.runs.session import Session
 @click.option(
     "--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable of its environment."
 )
-@click.option("--timeout", type=click.FloatRange(0.1, 1e6), help="Seconds after which the guest ends it.")
+@click.option("--timeout", type=Seconds(0.1, 1e6), help="Seconds after which the guest ends it.")
 @inventory_option
 def execute(
     machine: str,
