@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import signal
 import struct
 import subprocess
@@ -65,7 +66,7 @@ def test_an_interrupt_ends_a_command_whose_output_nobody_reads(guest: Path) -> N
         os.close(writing)
         try:
             deadline = time.monotonic() + PATIENCE
-            while waiting(reading) < fcntl.fcntl(reading, fcntl.F_GETPIPE_SZ):
+            while waiting(reading) < select.PIPE_BUF:
                 assert running.poll() is None
                 assert time.monotonic() < deadline
             running.send_signal(signal.SIGINT)
