@@ -74,8 +74,9 @@ def install(
     entry = entry_of(machine, inventory)
     way = via or _way(entry)
     if _DRIVERS.get(way) not in (None, *entry.drivers):
+        driver = _DRIVERS[way]
         raise click.UsageError(
-            f"{machine} has no driver {_DRIVERS[way]}, which --via {way} takes: add it to {entry.source}"
+            f"--via {way}: {machine} has no {driver} among its `drivers`; add it, and its table, to {entry.source}"
         )
     chosen = _chosen(vsock=vsock, virtio_serial=virtio_serial, unix=unix, options=options)
     plan = installing.Plan(_archive(), system=not user, options=chosen, desktop=desktop)
@@ -130,11 +131,13 @@ def _chosen(
     *, vsock: bool, virtio_serial: str | None, unix: str | None, options: tuple[str, ...]
 ) -> tuple[str, ...]:
     """The agent's options, by which hosts reach it."""
-    named = (
-        *(("--virtio-serial", virtio_serial) if virtio_serial else ()),
-        *(("--unix", unix) if unix else ()),
-        *options,
-    )
+    given = (("--virtio-serial", virtio_serial), ("--unix", unix))
+    named = (*(word for option, value in given if value is not None for word in (option, value)), *options)
+    for option, value in zip(named, (*named[1:], ""), strict=True):
+        if option in ("--virtio-serial", "--unix") and (not value or value.startswith("-")):
+            raise click.UsageError(
+                f"{option} takes a {'PATH' if option == '--unix' else 'NAME'}, not {value!r}"
+            )
     return ("--vsock", *named) if vsock or not named else named
 
 

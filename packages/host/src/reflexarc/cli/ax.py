@@ -10,7 +10,15 @@ from typing import TypeVar
 import click
 
 from reflexarc.cli.main import EXIT_FAILED
-from reflexarc.cli.options import call, entry_of, inventory_option, json_option, machine_argument
+from reflexarc.cli.options import (
+    Number,
+    Seconds,
+    call,
+    entry_of,
+    inventory_option,
+    json_option,
+    machine_argument,
+)
 from reflexarc.cli.text import dump as as_line
 from reflexarc.cli.text import one_line, printable
 from reflexarc.errors import OperationRejectedError, OperationTimeoutError
@@ -200,8 +208,8 @@ def find(
 
 @ax.command()
 @machine_argument
-@click.argument("x", type=float)
-@click.argument("y", type=float)
+@click.argument("x", type=Number(-1e6, 1e6))
+@click.argument("y", type=Number(-1e6, 1e6))
 @json_option
 @inventory_option
 def at(machine: str, x: float, y: float, as_json: bool, inventory: Path | None) -> int:
@@ -296,7 +304,7 @@ def typed(element: Element, value: str) -> str | float | bool:
 @machine_argument
 @_selecting()
 @click.option("--gone", is_flag=True, help="Until there is none.")
-@click.option("--timeout", default=30.0, show_default=True, type=click.FloatRange(0, 86_400), help="Seconds.")
+@click.option("--timeout", default=30.0, show_default=True, type=Seconds(), help="Seconds.")
 @json_option
 @inventory_option
 def wait(

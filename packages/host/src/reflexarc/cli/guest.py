@@ -6,15 +6,17 @@ import asyncio
 import codecs
 import os
 import sys
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 import click
 
-from reflexarc.cli.options import call, entry_of, inventory_option, machine_argument, pairs
+from reflexarc.cli.options import Seconds, call, entry_of, inventory_option, machine_argument, pairs
 from reflexarc.cli.text import is_terminal, printable
-from reflexarc.errors import ConnectionLostError
+from reflexarc.errors import ConfigError, ConnectionLostError
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import open_session
 from reflexarc.machine.capabilities import Command, Exited, Output, Stream
@@ -44,7 +46,7 @@ class _Execute(click.Command):
 @click.option(
     "--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable of its environment."
 )
-@click.option("--timeout", type=click.FloatRange(0.1, 1e6), help="Seconds after which the guest ends it.")
+@click.option("--timeout", type=Seconds(0.1, 1e6), help="Seconds after which the guest ends it.")
 @inventory_option
 def execute(
     machine: str,
@@ -67,7 +69,7 @@ def execute(
 
 
 async def _execute(entry: Entry, command: Command) -> int:
-    shown = {Stream.STDOUT: _Shown(sys.stdout.fileno()), Stream.STDERR: _Shown(sys.stderr.fileno())}
+    shown = {Stream.STDOUT: _Shown(sys.stdout), Stream.STDERR: _Shown(sys.stderr)}
     async with (
         open_session(entry, holder="a single command", launch=False) as session,
         aclosing(session.shell.run(command)) as said,
@@ -84,15 +86,43 @@ async def _execute(entry: Entry, command: Command) -> int:
 
 
 async def _pass_on(shown: dict[Stream, _Shown], piece: Output) -> None:
-    await asyncio.to_thread(shown[piece.stream].write, piece.data)
+    """Write a piece; where nobody reads, an interrupt ends the wait for it all the same."""
+    loop = asyncio.get_running_loop()
+    written: asyncio.Future[OSError | None] = loop.create_future()
+
+    def tell(error: OSError | None) -> None:
+        if not written.done():
+            written.set_result(error)
+
+    def write() -> None:
+        error = None
+        try:
+            shown[piece.stream].write(piece.data)
+        except OSError as found:
+            error = found
+        with suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(tell, error)
+
+    # The loop waits for its own threads when it ends.
+    threading.Thread(target=write, daemon=True).start()
+    error = await written
+    if isinstance(error, BrokenPipeError):
+        raise error
+    if error is not None:
+        raise ConfigError(
+            f"can't write the command's output: {error.strerror}; the command was ended"
+        ) from error
 
 
 class _Shown:
-    """A stream of ours: bytes as they are into a file or a pipe, and nothing that a terminal would obey."""
+    """A stream of ours: bytes as they are into a file or a pipe, and nothing that a terminal would obey.
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace") if os.isatty(fd) else None
+    stream: None where the caller closed it; what is for it goes nowhere.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._fd = os.open(os.devnull, os.O_WRONLY) if stream is None else stream.fileno()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace") if os.isatty(self._fd) else None
 
     def write(self, data: bytes) -> None:
         if self._decoder is not None:
@@ -115,7 +145,9 @@ def copy(source: str, target: str, inventory: Path | None) -> None:
         )
     if there is not None:
         machine, path = there
-        if target.endswith("/") or Path(target).expanduser().is_dir():
+        if not target:
+            raise click.UsageError("TARGET is empty; . is the folder that you are in")
+        if target.endswith("/") or os.path.isdir(os.path.expanduser(target)):
             target = str(Path(target) / Path(path).name)
         call(_download(entry_of(machine, inventory), path, target))
     elif here is not None:

@@ -25,16 +25,21 @@ inventory_option: Callable[[F], F] = click.option(
 )
 
 
-class Seconds(click.FloatRange):
-    """A time that somebody may wait: up to a day."""
-
-    def __init__(self) -> None:
-        super().__init__(0, 86_400)
+class Number(click.FloatRange):
+    """A number from one bound to another; what is no number is neither below nor above any."""
 
     def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        seconds = float(super().convert(value, param, ctx))
-        # What is no number is neither below nor above any.
-        return self.fail(f"{value!r} is no time", param, ctx) if math.isnan(seconds) else seconds
+        number = float(super().convert(value, param, ctx))
+        return self.fail(f"{value!r} is no {self.name}", param, ctx) if math.isnan(number) else number
+
+
+class Seconds(Number):
+    """A time that somebody may wait: up to a day, unless more is said."""
+
+    name = "time"
+
+    def __init__(self, least: float = 0, most: float = 86_400) -> None:
+        super().__init__(least, most)
 
 
 def machines_begun(context: click.Context, parameter: click.Parameter | None, begun: str) -> list[str]:

@@ -80,6 +80,13 @@ def agent_config(entry: Entry) -> AgentConfig:
     )
 
 
+def switched_off(entry: Entry) -> str:
+    """What to add to an error where the machine's agent is named and not used, empty otherwise."""
+    if "agent" not in entry.drivers or agent_config(entry).enabled:
+        return ""
+    return f"; its agent is switched off: set `enabled = true` in [machines.{entry.name}.agent]"
+
+
 def ssh_config(entry: Entry) -> SshConfig:
     return SshConfig.parse(entry.settings["ssh"], machine=entry.name, folder=entry.source.parent)
 

@@ -13,7 +13,7 @@ from reflexarc.drivers.qemu import launch as qemu_vm
 from reflexarc.errors import ConfigError, ConnectError, JournalError, MachineError, RunError
 from reflexarc.inventory import entries, sameness
 from reflexarc.inventory.entries import Entry
-from reflexarc.inventory.lending import open_lent, qemu_config, refreshing
+from reflexarc.inventory.lending import open_lent, qemu_config, refreshing, switched_off
 from reflexarc.inventory.places import kept, own_phases, phase_folders, places
 from reflexarc.machine.audit import AuditLog
 from reflexarc.machine.capabilities import Capabilities
@@ -261,6 +261,7 @@ async def open_session(
                 layout=entry.keymap,
                 keys_down=KeysDown(folder / "keys-down"),
                 escape=Kept(folder / "console-escape"),
+                advice=switched_off(entry),
             )
             async with (
                 Watcher(machine.sensed, Ladder(recognisers), entry.name) as watcher,

@@ -68,20 +68,25 @@ class HostPaths:
     def target(self, target: str, *, typed: bool) -> Path:
         """Where a download is put: its folder exists; raises SafetyError where nothing may be written there."""
         operation = "files.read"
-        path = Path(target).expanduser()
+        try:
+            path = Path(target).expanduser()
+        except RuntimeError as error:
+            raise _refused(operation, f"this host has no account whose home is {target}", typed) from error
         if not typed:
             path = self._folder(operation) / path
         name = path.name
         if name in ("", ".", "..") or "\0" in target:
-            raise _refused(operation, f"{target!r} is not the name of a file")
-        folder = _resolved(path.parent, operation)
+            raise _refused(operation, f"{target!r} is not the name of a file", typed)
+        folder = _resolved(path.parent, operation, typed)
         final = folder / name
         if not typed and not folder.is_relative_to(self._folder(operation)):
             raise _refused(operation, f"{target} is outside of the `exchange` folder of its inventory")
         if _is_under(folder, _NEVER) or self._is_kept(final):
-            raise _refused(operation, f"nothing is written to {final}: reflexarc or the system keeps it")
+            raise _refused(
+                operation, f"nothing is written to {final}: reflexarc or the system keeps it", typed
+            )
         if final.is_symlink() or (final.exists() and not final.is_file()):
-            raise _refused(operation, f"{final} is there and is no plain file")
+            raise _refused(operation, f"{final} is there and is no plain file", typed)
         return final
 
     def _is_kept(self, path: Path) -> bool:
@@ -127,6 +132,9 @@ def _confined(source: str, folders: Sequence[Path], key: str, operation: str) ->
 def _typed(source: str, operation: str) -> Path:
     """A path that was settled when it was typed: had it a link now, it would be another file."""
     path = Path(source)
+    if not source or source.startswith("~"):
+        # What was typed has been settled; nobody's home is there.
+        raise SafetyError(f"there is no plain file {source!r}", rule="host_path", operation=operation)
     if "\0" in source or not path.is_absolute() or os.path.realpath(path) != str(path):
         problem = f"{source} is not, or no longer, the whole path of a file without links"
         raise SafetyError(problem, rule="host_path", operation=operation)
@@ -154,10 +162,10 @@ def _open(path: Path, operation: str) -> BinaryIO:
     return os.fdopen(fd, "rb")
 
 
-def _resolved(folder: Path, operation: str) -> Path:
+def _resolved(folder: Path, operation: str, typed: bool = False) -> Path:
     path = Path(os.path.realpath(folder.expanduser()))
     if not path.is_dir():
-        raise _refused(operation, f"there is no folder {folder}")
+        raise _refused(operation, f"there is no folder {folder}", typed)
     return path
 
 
@@ -191,7 +199,6 @@ def _below(address: str, allowed: str) -> bool:
     return same and (one.path + "/").startswith(other.path.rstrip("/") + "/")
 
 
-def _refused(operation: str, problem: str) -> SafetyError:
-    return SafetyError(
-        f"{problem}; name it in the inventory, or give it with --var", rule="host_path", operation=operation
-    )
+def _refused(operation: str, problem: str, typed: bool = False) -> SafetyError:
+    advice = "; name another one" if typed else "; name it in the inventory, or give it with --var"
+    return SafetyError(f"{problem}{advice}", rule="host_path", operation=operation)

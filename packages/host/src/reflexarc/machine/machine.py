@@ -49,7 +49,7 @@ class GuardedCapabilities:
 class Machine:
     """One machine of the inventory, open.
 
-    Each capability raises CapabilityError when no driver of the machine offers it.
+    Each capability raises CapabilityError when no driver of the machine offers it; advice: what that error says then.
     """
 
     def __init__(
@@ -61,8 +61,10 @@ class Machine:
         layout: str = "us",
         keys_down: KeysDown | None = None,
         escape: Kept | None = None,
+        advice: str = "",
     ) -> None:
         self.name = name
+        self._advice = advice
         self.guard = guard
         self.offers = lent.names()
         self.guarded = GuardedCapabilities(
@@ -151,7 +153,8 @@ class Machine:
     def _need(self, capability: T | None, name: str) -> T:
         if capability is None:
             raise CapabilityError(
-                f"no driver of this machine offers {name}; it offers {', '.join(self.offers) or 'nothing'}",
+                f"no driver of this machine offers {name}; it offers {', '.join(self.offers) or 'nothing'}"
+                f"{self._advice}",
                 machine=self.name,
                 operation=name,
             )

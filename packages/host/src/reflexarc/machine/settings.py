@@ -65,7 +65,14 @@ class Settings:
         return value
 
     def path(self, key: str) -> Path:
-        return (self.folder / Path(self.text(key, "")).expanduser()).absolute()
+        return self.located(key, self.text(key, ""))
+
+    def located(self, key: str, text: str) -> Path:
+        """The path that a text names, relative to the folder."""
+        try:
+            return (self.folder / Path(text).expanduser()).absolute()
+        except RuntimeError as error:
+            raise self.mistake(key, f"this host has no account whose home is {text.split('/')[0]}") from error
 
     def file(self, key: str) -> Path:
         path = self.path(key)

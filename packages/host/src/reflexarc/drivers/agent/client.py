@@ -16,7 +16,9 @@ from reflexarc.errors import (
     ConnectError,
     ConnectionLostError,
     MachineError,
+    OperationRejectedError,
     OperationTimeoutError,
+    PeerProtocolError,
 )
 from reflexarc_wire import VERSION
 from reflexarc_wire.replies import Done, HelloReply, PingReply
@@ -27,6 +29,8 @@ CONNECT_TIMEOUT = 5.0
 """Seconds that connecting may take, and each reply of the introduction."""
 
 CLIENT = "reflexarc"
+RECOGNISED = 8
+"""Characters by which a token is told in words that may be cut."""
 
 
 @dataclass(frozen=True)
@@ -200,9 +204,24 @@ class Agent:
         return conversation
 
     async def _greet(self, conversation: Conversation) -> HelloReply:
-        return await conversation.ask(
-            Hello(self._token, CLIENT), HelloReply, operation="agent.hello", timeout=self._patience
-        )
+        try:
+            return await conversation.ask(
+                Hello(self._token, CLIENT), HelloReply, operation="agent.hello", timeout=self._patience
+            )
+        except MachineError as error:
+            error.args = (self._without_token(str(error)),)
+            if isinstance(error, OperationRejectedError):
+                error.code, error.detail = map(self._without_token, (error.code, error.detail))
+            if isinstance(error, PeerProtocolError):
+                error.raw = self._without_token(error.raw.decode(errors="replace")).encode()
+            # What led to it may repeat the token, too.
+            error.__cause__ = error.__context__ = None
+            raise
+
+    def _without_token(self, words: str) -> str:
+        """What a peer said, which may be what it was told, up to the token or what was left of that."""
+        told = (self._token or "")[:RECOGNISED]
+        return f"{words.partition(told)[0]}..." if told and told in words else words
 
     async def _introduced(self, conversation: Conversation) -> Known:
         """Ask an agent of any version what it is."""

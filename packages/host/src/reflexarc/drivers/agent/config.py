@@ -140,6 +140,9 @@ def _tcp(config: AgentConfig, settings: Settings) -> AgentConfig:
         raise settings.mistake("token", 'is missing: over TCP an agent wants one; as in "file:lab1.token"')
     ca = settings.file("ca") if "ca" in settings.values else None
     server_name = settings.text("server_name", host)
+    for key, name in (("host", host), ("server_name", server_name)):
+        if not _is_name(name):
+            raise settings.mistake(key, f"must be a host's name or address, not {name!r}")
     return replace(
         config, host=host, ca=ca, server_name=server_name, tls=ca is not None or not _is_loopback(host)
     )
@@ -163,7 +166,7 @@ def _token(settings: Settings) -> str:
     if kind not in ("env", "file") or not where:
         # What was written may be the token itself.
         raise settings.mistake("token", 'says where the token is: "env:NAME" or "file:PATH", never the token')
-    return reference if kind == "env" else f"file:{(settings.folder / Path(where).expanduser()).absolute()}"
+    return reference if kind == "env" else f"file:{settings.located('token', where)}"
 
 
 def _read(path: Path, machine: str) -> str:
@@ -180,6 +183,14 @@ def _read(path: Path, machine: str) -> str:
 
 def _mistake(machine: str, problem: str) -> ConfigError:
     return ConfigError(f"machine {machine!r}, agent.token: {problem}")
+
+
+def _is_name(host: str) -> bool:
+    """Tell whether the resolver takes it: no part of a name is empty, or longer than 63 bytes."""
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def _is_loopback(host: str) -> bool:

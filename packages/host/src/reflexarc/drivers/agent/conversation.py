@@ -41,6 +41,7 @@ class Conversation:
         self._end = HostEnd()
         self._ids = itertools.count(1)
         self._asked: dict[int, asyncio.Future[object]] = {}
+        self._abandoned: dict[int, asyncio.TimerHandle] = {}
         self._told: deque[FromGuest | Event] = deque()
         self._news = asyncio.Event()
         self._room = asyncio.Event()
@@ -67,12 +68,18 @@ class Conversation:
         (the conversation is over then) or says that something in the guest didn't.
         """
         line = await self._written(request, operation)
-        future = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
         self._asked[id(request)] = future
+        due = loop.time() + timeout
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout_at(due):
                 await self._send(line, operation)
                 answer = await future
+        except asyncio.CancelledError:
+            # A caller that is in a hurry must not keep a conversation alive in which nobody answers any more.
+            self._abandoned[id(request)] = loop.call_at(due, self._reading.cancel)
+            raise
         except TimeoutError as error:
             await self.close()
             raise OperationTimeoutError(
@@ -155,6 +162,8 @@ class Conversation:
         finally:
             self._over = True
             self._news.set()
+            for abandoned in self._abandoned.values():
+                abandoned.cancel()
             for future in self._asked.values():
                 if not future.done():
                     future.set_result(_ENDED)
@@ -167,6 +176,8 @@ class Conversation:
 
     async def _take(self, found: Answer | FromGuest | Event) -> None:
         if isinstance(found, Answer):
+            if id(found.request) in self._abandoned:
+                self._abandoned.pop(id(found.request)).cancel()
             future = self._asked.get(id(found.request))
             if future is not None and not future.done():
                 future.set_result(found.reply)

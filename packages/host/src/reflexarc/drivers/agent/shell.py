@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
 from collections.abc import AsyncGenerator
 from dataclasses import replace
@@ -10,7 +11,7 @@ from dataclasses import replace
 from reflexarc.drivers.agent.client import Agent
 from reflexarc.drivers.agent.conversation import TIMEOUT, Conversation
 from reflexarc.drivers.agent.errors import refused, valid
-from reflexarc.errors import OperationTimeoutError
+from reflexarc.errors import ConfigError, OperationTimeoutError
 from reflexarc.machine.capabilities import Command, Exited, Output, Stream
 from reflexarc_wire.frames import Credit, EndOfInput, Exit, NotStarted, Stderr, Stdout
 from reflexarc_wire.replies import Failure
@@ -107,5 +108,8 @@ def _request(command: Command) -> Exec:
 def _composed(command: Command) -> str:
     """The command in one line of a shell, for agents that take nothing else; its time is the host's to keep."""
     words = command.line or shlex.join(command.argv)
+    for name in command.env:
+        if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ConfigError(f"an agent of version 2 can't be asked for a variable of the name {name!r}")
     exports = "".join(f"export {name}={shlex.quote(value)}; " for name, value in command.env.items())
     return exports + (f"cd {shlex.quote(command.cwd)} || exit 1; " if command.cwd else "") + words
