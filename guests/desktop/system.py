@@ -1,6 +1,6 @@
 """A Debian system with a desktop, unpacked from packages without root: GRUB, systemd, Xorg, openbox, GTK 3.
 
-    python -m guests.desktop.system FOLDER [--agent FILE] [--key FILE]
+    python -m guests.desktop.system FOLDER AGENT
 
 It boots from a CD-ROM (GRUB, Debian's kernel, a small initramfs) and mounts its root, a squashfs on the first virtio
 disk, with a writable layer in memory over it. The account `lab` is logged in on the first virtual console, where its
@@ -10,6 +10,7 @@ session starts Xorg; root logs in by itself on the first serial line. Passwords 
 from __future__ import annotations
 
 import argparse
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -60,15 +61,42 @@ _LINKS = {
 
 @dataclass(frozen=True)
 class DesktopImage:
-    """The two images of the system: `cdrom` starts it, `disk` holds its root."""
+    """The two images of the system: `cdrom` starts it, `disk` holds its root.
 
-    cdrom: Path
-    disk: Path
+    token and certificate: what its agent wants, and shows as `lab`, over TCP. key: the private half of the SSH key
+    that its root takes; host_key: what its SSH server shows.
+    """
+
+    folder: Path
+
+    @property
+    def cdrom(self) -> Path:
+        return self.folder / "desktop.iso"
+
+    @property
+    def disk(self) -> Path:
+        return self.folder / "desktop.squashfs"
+
+    @property
+    def token(self) -> Path:
+        return self.folder / "token"
+
+    @property
+    def certificate(self) -> Path:
+        return self.folder / "certificate.pem"
+
+    @property
+    def key(self) -> Path:
+        return self.folder / "key"
+
+    @property
+    def host_key(self) -> Path:
+        return self.folder / "host_key.pub"
 
 
-def build(folder: Path, *, agent: Path | None = None, key: str = "") -> DesktopImage:
-    """Build the system in a folder; an agent serves its session over vsock, root's SSH takes the public key."""
-    image = DesktopImage(folder / "desktop.iso", folder / "desktop.squashfs")
+def build(folder: Path, agent: Path) -> DesktopImage:
+    """Build the system in a folder, with the agent's archive and secrets of its own."""
+    image = DesktopImage(folder)
     with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as work:
         packages, root = Path(work, "packages"), merged_root(Path(work, "root"))
         packages.mkdir()
@@ -80,13 +108,31 @@ def build(folder: Path, *, agent: Path | None = None, key: str = "") -> DesktopI
         _write_cdrom(Path(work), root, kernel, image.cdrom)
         _configure(root)
         _accounts(root)
-        if agent is not None:
-            shutil.copy(agent, root / "usr/local/lib/reflexarc-agent.pyz")
-        if key:
-            (root / "root/.ssh").mkdir(mode=0o700)
-            (root / "root/.ssh/authorized_keys").write_text(key)
+        shutil.copy(agent, root / "usr/local/lib/reflexarc-agent.pyz")
+        _secrets(image, root)
         _write_disk(root, image.disk)
     return image
+
+
+def _secrets(image: DesktopImage, root: Path) -> None:
+    """Make the agent's token and certificate, and root's SSH key; the account `lab` owns its own at boot."""
+    image.key.unlink(missing_ok=True)
+    run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", image.key)
+    (root / "root/.ssh").mkdir(mode=0o700)
+    shutil.copy(image.key.with_suffix(".pub"), root / "root/.ssh/authorized_keys")
+    run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", root / "etc/ssh/ssh_host_ed25519_key")
+    shutil.copy(root / "etc/ssh/ssh_host_ed25519_key.pub", image.host_key)
+    folder = root / "etc/reflexarc-agent"
+    folder.mkdir()
+    image.token.write_text(secrets.token_hex(32))
+    image.token.chmod(0o600)
+    shutil.copy(image.token, folder)
+    run(
+        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30",
+        "-subj", "/CN=lab", "-addext", "subjectAltName=DNS:lab",
+        "-keyout", folder / "key.pem", "-out", folder / "certificate.pem",
+    )  # fmt: skip
+    shutil.copy(folder / "certificate.pem", image.certificate)
 
 
 def _leave_out(root: Path) -> None:
@@ -184,12 +230,10 @@ def _write_disk(root: Path, image: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Build the desktop system.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--agent", type=Path, help="the agent's archive")
-    parser.add_argument("--key", type=Path, help="an SSH public key")
+    parser.add_argument("agent", type=Path, help="the agent's archive")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    key = chosen.key.read_text() if chosen.key else ""
-    image = build(chosen.folder, agent=chosen.agent, key=key)
+    image = build(chosen.folder, chosen.agent)
     print(image.cdrom, image.disk)
 
 

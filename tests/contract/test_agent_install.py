@@ -142,6 +142,14 @@ def test_an_agent_that_does_not_start_is_told(command: Command) -> None:
     assert "token" in done.stderr
 
 
+def test_an_agent_that_ends_at_once_is_told_with_its_last_words(
+    command: Command, home: Path, tmp_path: Path
+) -> None:
+    done = command.run("guest", "--user", "--unix", str(tmp_path / ("x" * 200)))
+    assert done.returncode == 1
+    assert "AF_UNIX path too long" in done.stderr
+
+
 def test_by_the_console_it_arrives_whole(
     tmp_path: Path, home: Path, agent_file: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

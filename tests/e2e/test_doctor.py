@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.e2e.conftest import Command
 
-from reflexarc.inventory import host
+from reflexarc.inventory import host, keeping
 from reflexarc.runs.preflight import Severity
 
 VM = """\
@@ -94,9 +94,9 @@ def test_a_missing_program_is_named_with_its_packages(
 
 def test_a_state_folder_that_is_nearly_full(tmp_path: Path) -> None:
     state = tmp_path / "not" / "there"
-    assert host.space(state).severity is Severity.OK
-    assert host.space(state, little=10**18).severity is Severity.WARNING
-    assert host.space(state, little=10**18, too_little=10**18).severity is Severity.CRITICAL
+    assert keeping.space(state).severity is Severity.OK
+    assert keeping.space(state, little=10**18).severity is Severity.WARNING
+    assert keeping.space(state, little=10**18, too_little=10**18).severity is Severity.CRITICAL
     assert not state.exists()
 
 

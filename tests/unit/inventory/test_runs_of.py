@@ -32,6 +32,5 @@ def test_a_run_goes_to_no_other_machine_of_its_name(tmp_path: Path, monkeypatch:
 
 def test_an_inventory_is_never_read_in_part(tmp_path: Path) -> None:
     (tmp_path / "large.toml").write_text("# \n" * 400_000)
-    for path in (tmp_path / "large.toml", Path("/dev/zero")):
-        with pytest.raises(ConfigError, match="larger than 1,000,000 bytes"):
-            entries.load(path)
+    with pytest.raises(ConfigError, match="larger than 1,000,000 bytes"):
+        entries.load(tmp_path / "large.toml")

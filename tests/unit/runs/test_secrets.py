@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reflexarc.errors import ConfigError
 from reflexarc.observation import Observation, ScreenText
-from reflexarc.runs.secrets import Redactor, resolve
+from reflexarc.runs.secrets import IN_MEMORY, Redactor, resolve
 
 
 def test_where_a_secret_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,9 +25,10 @@ def test_where_a_secret_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     [
         ("env:NO_SUCH_VARIABLE", "is not set"),
         ("file:/nonexistent", "No such file"),
-        ("file:/dev/zero", "more than 1 MiB"),
+        ("file:/dev/zero", "no plain file"),
         ("open sesame", "where it is found"),
         ("", "given again"),
+        (IN_MEMORY, "given again"),
     ],
 )
 def test_a_secret_that_is_not_there(reference: str, says: str) -> None:

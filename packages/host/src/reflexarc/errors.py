@@ -5,7 +5,7 @@
     |- PlaybookError           fix your playbook                         (path, line, column)
     |- SafetyError             policy refused                            (rule, operation)
     |- RunError                a run can't take what you asked of it     (run_id)
-    |- JournalError            the journal of runs can't be read or written  (path)
+    |- JournalError            the journal of runs can't be read or written  (path, run_id)
     `- MachineError            a machine or what is between              (machine, operation)
        |- CapabilityError      nothing on this machine offers it
        |- ConnectError         never got through: retry later
@@ -21,6 +21,8 @@ A text of an error says what happened, on which machine, and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -70,11 +72,25 @@ class RunError(ReflexarcError):
 
 
 class JournalError(ReflexarcError):
-    """The journal can't be read or written; what it already holds is untouched."""
+    """The journal can't be read or written; what it already holds is untouched.
+
+    run_id: the run that stands interrupted by it, empty where none does.
+    """
 
     def __init__(self, message: str, *, path: Path) -> None:
         super().__init__(f"{path}: {message}")
         self.path = path
+        self.run_id = ""
+
+
+@contextmanager
+def interrupting(run_id: str) -> Iterator[None]:
+    """Name the run in a JournalError that interrupts it."""
+    try:
+        yield
+    except JournalError as error:
+        error.run_id = run_id
+        raise
 
 
 class MachineError(ReflexarcError):

@@ -5,6 +5,7 @@ When the test fails, what each machine showed is added to its report, and its fr
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from reflexarc.sync import Machine
 
+_INVENTORY = "reflexarc.toml"
 _FAILED = pytest.StashKey[bool]()
 
 
@@ -29,14 +31,20 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 class Machines:
     """Opens machines for one test."""
 
-    def __init__(self, stack: ExitStack) -> None:
+    def __init__(self, stack: ExitStack, root: Path) -> None:
         self._stack = stack
+        self._root = root
         self.opened: dict[str, Machine] = {}
 
     def open(self, name: str, *, grant: Sequence[str] = (), inventory: Path | None = None) -> Machine:
-        """Open a machine of the inventory; it is closed when the test ends."""
+        """Open a machine of the inventory; it is closed when the test ends.
+
+        Where the folder that pytest was started in has no inventory, that of its rootdir serves.
+        """
         from reflexarc import sync
 
+        if inventory is None and "REFLEXARC_INVENTORY" not in os.environ and not Path(_INVENTORY).exists():
+            inventory = self._root / _INVENTORY if (self._root / _INVENTORY).exists() else None
         machine = self._stack.enter_context(sync.open(name, grant=grant, inventory=inventory))
         self.opened[name] = machine
         return machine
@@ -46,7 +54,7 @@ class Machines:
 def reflexarc(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machines]:
     """Machines by name: `reflexarc.open("lab1")`, with the calls of `reflexarc.sync`."""
     with ExitStack() as stack:
-        machines = Machines(stack)
+        machines = Machines(stack, request.config.rootpath)
         yield machines
         if request.node.stash.get(_FAILED, False):
             for name, machine in machines.opened.items():

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import click
 
-from reflexarc.cli.options import json_option
+from reflexarc.cli.options import json_option, machines_begun
 from reflexarc.cli.text import dump, one_line
 from reflexarc.inventory.places import places
 from reflexarc.machine.audit import AuditLog
@@ -17,8 +17,10 @@ _SHOWN = ("at", "user", "machine", "operation", "who", "allowed", "why", "run", 
 
 
 @click.command()
-@click.option("--machine", help="Only operations on this machine.")
-@click.option("--limit", default=200, show_default=True, type=click.IntRange(1), help="The newest so many.")
+@click.option("--machine", shell_complete=machines_begun, help="Only operations on this machine.")
+@click.option(
+    "--limit", default=200, show_default=True, type=click.IntRange(1, 1_000_000), help="The newest so many."
+)
 @json_option
 def audit(machine: str | None, limit: int, as_json: bool) -> None:
     """Show what was sent to machines and what was refused, oldest first; with --json one object a line."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from reflexarc.cli.asking import authorised
-from reflexarc.cli.options import call, entry_of, inventory_option, machine_argument
+from reflexarc.cli.options import Seconds, call, entry_of, inventory_option, machine_argument
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import open_session
 from reflexarc.machine import keys
@@ -47,7 +47,7 @@ def key(machine: str, chord: str, times: int, yes: bool, inventory: Path | None)
 @click.command("type")
 @machine_argument
 @click.argument("text", required=False)
-@click.option("--secret", help="Type a secret instead: env:NAME or file:PATH.")
+@click.option("--secret", help="Type a secret instead: env:NAME, file:PATH or keyring:NAME.")
 @click.option("--enter", is_flag=True, help="Press Enter after it.")
 @inventory_option
 def type_text(
@@ -71,7 +71,7 @@ def type_text(
 @click.argument("act", type=click.Choice(list(_POWER)))
 @yes_option
 @inventory_option
-@click.option("--timeout", default=120.0, show_default=True, help="Seconds for `shutdown`.")
+@click.option("--timeout", default=120.0, show_default=True, type=Seconds(), help="Seconds for `shutdown`.")
 def power(machine: str, act: str, yes: bool, inventory: Path | None, timeout: float) -> None:
     """Ask for the power's state, or switch it; each act ends when the machine reports the new state."""
     entry = entry_of(machine, inventory)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +14,11 @@ from rich.progress import BarColumn, Progress, TextColumn
 from reflexarc.cli.driving import drive
 from reflexarc.cli.options import call, json_option
 from reflexarc.cli.progress import view
-from reflexarc.cli.text import is_terminal
+from reflexarc.cli.text import called, is_terminal
 from reflexarc.demo.machine import PLAYBOOKS, DemoMachine, prepare
 from reflexarc.inventory.opening import end_of_run, open_session
 from reflexarc.inventory.places import places
+from reflexarc.playbook.state import Stage
 from reflexarc.runs.journal import Journal
 from reflexarc.runs.run import abort
 
@@ -60,7 +62,10 @@ async def _demo(machine: DemoMachine, *, surprise: bool, as_json: bool) -> int:
         )
         if surprise:
             _tell_how_to_answer(run.id, PLAYBOOKS / "recover.yaml")
-        return await drive(run, shown, as_json=as_json, interactive=interactive)
+        code = await drive(run, shown, as_json=as_json, interactive=interactive)
+    if not as_json and run.state.stage is Stage.ENDED:
+        _tell_what_next(run.id, machine)
+    return code
 
 
 async def _end_earlier(machine: DemoMachine) -> None:
@@ -77,8 +82,24 @@ async def _end_earlier(machine: DemoMachine) -> None:
     journal.close()
 
 
+def _tell_what_next(run_id: str, machine: DemoMachine) -> None:
+    """Where to go on from here, to standard error: what is on standard output is the run's."""
+    inventory = shlex.quote(str(machine.inventory))
+    name = machine.entry.name
+    for what, words in (
+        ("what it saw and did", f"runs show {run_id}"),
+        ("the same as a page", f"runs report {run_id} --html demo.html"),
+        ("a run that is held", "demo --surprise"),
+        ("the machine by hand", f"machines start {name} --inventory {inventory}"),
+        ("one of your own", "init lab1 --disk DISK.qcow2"),
+    ):
+        click.echo(f"  {called()} {words}  # {what}", err=True)
+
+
 def _tell_how_to_answer(run_id: str, recover: Path) -> None:
     if recover.is_relative_to(Path.cwd()):
         recover = recover.relative_to(Path.cwd())
     click.echo("When the run is held, answer it from another terminal:", err=True)
-    click.echo(f"  reflexarc runs reply {run_id} amend {recover} --resume-at 0 --grant power.reset", err=True)
+    click.echo(
+        f"  {called()} runs reply {run_id} amend {recover} --resume-at 0 --grant power.reset", err=True
+    )

@@ -9,29 +9,34 @@ from pathlib import Path
 import click
 
 from reflexarc.cli.main import EXIT_FAILED
-from reflexarc.cli.options import call, inventory_option, json_option
-from reflexarc.cli.text import dump, one_line
+from reflexarc.cli.options import call, inventory_option, json_option, machines_argument
+from reflexarc.cli.text import dump, one_line, pasteable
 from reflexarc.errors import ConfigError
 from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.examining import machine_findings
 from reflexarc.inventory.host import host_findings
+from reflexarc.inventory.keeping import state_findings
 from reflexarc.inventory.opening import launched
+from reflexarc.inventory.places import places
 from reflexarc.runs.preflight import Finding, Severity
 
 
 @click.command()
-@click.argument("machines", nargs=-1)
+@machines_argument
 @inventory_option
 @json_option
 def doctor(machines: tuple[str, ...], inventory: Path | None, as_json: bool) -> int:
-    """Look at MACHINES, or at the host and the whole inventory; nothing is started, changed or sent.
+    """Look at MACHINES and where state is kept, or at the host and the whole inventory.
+
+    Nothing is started, changed or sent; nothing has to be written for it.
 
     Exits 1 where something is critical: nothing destructive may be sent then.
     """
     found: dict[str, list[Finding]] = {}
     if machines:
         chosen = entries.load(inventory).matching(machines)
+        found = {"": list(state_findings(places()))}
     else:
         chosen, found = _all(inventory)
     found |= call(_look(chosen))
@@ -70,4 +75,4 @@ def _show(found: Mapping[str, Sequence[Finding]]) -> None:
         for finding in findings:
             click.echo(f"  {finding.severity:<9} {finding.check:<13} {one_line(finding.detail)}")
             if finding.fix and finding.severity is not Severity.OK:
-                click.echo(f"  {'':<9} {'':<13} fix: {one_line(finding.fix)}")
+                click.echo(f"  {'':<9} {'':<13} fix: {pasteable(one_line(finding.fix))}")

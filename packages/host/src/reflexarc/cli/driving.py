@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from reflexarc.cli.progress import View
 from reflexarc.cli.text import printable
 from reflexarc.errors import PlaybookError, RunError
 from reflexarc.machine import patch
+from reflexarc.plainfiles import read_plain
 from reflexarc.playbook import document, needles
 from reflexarc.playbook.state import Escalation, Reason
 from reflexarc.playbook.words import KINDS
@@ -24,7 +25,7 @@ from reflexarc.runs.replies import Reply
 from reflexarc.runs.run import Run
 
 _HELP = (
-    "r = resume, m FILE = amend, a FILE = act, t PHASE PATTERN = teach, x = abort; "
+    "r = resume, m FILE = amend, s STEP = go on at that step, a FILE = act, t PHASE PATTERN = teach, x = abort; "
     "add `+OPERATION` to grant it; Ctrl-C leaves it held"
 )
 
@@ -112,6 +113,9 @@ def parse_reply(line: str) -> Reply:
         # The pattern is what is left of the line, blanks and plus signs too.
         _, phase, pattern = (*line.strip().split(maxsplit=2), "", "")[:3]
         return make_reply(kind, None, phase=phase, text=pattern)
+    if kind == "s":
+        # Names of steps have blanks in them.
+        return make_reply("amend", None, resume_at=" ".join(rest[1:]), grant=grant)
     return make_reply(kind, rest[1] if len(rest) > 1 else None, grant=grant)
 
 
@@ -128,50 +132,66 @@ def make_reply(
     element: Mapping[str, object] | None = None,
 ) -> Reply:
     """A reply from the words of a command; reads the file of an amend, an act or a needle."""
-    if kind == "teach":
-        if file is not None or not phase or not (text or needle or element):
+    if kind != "teach" and (phase or text or needle or element):
+        raise click.UsageError("--phase, --text, --needle and --element belong to teach")
+    if kind != "amend" and resume_at is not None:
+        raise click.UsageError(f"--resume-at belongs to amend; {kind} goes on at the held step")
+    if kind not in ("amend", "act") and file is not None:
+        raise click.UsageError(f"{kind} takes no FILE")
+    match kind:
+        case "resume":
+            return Reply("resume", grant=grant)
+        case "abort":
+            return Reply("abort", grant=grant, reason=reason or "aborted by a person")
+        case "amend":
+            return _amending(file, resume_at, grant)
+        case "act":
+            return _acting(file, grant)
+        case "teach" if phase and (text or needle or element):
+            png = _picture(needle) if needle else ""
+            return Reply("teach", grant=grant, phase=phase, text=text, needle=png, element=element or None)
+        case "teach":
             raise click.UsageError(
                 "teach takes --phase PHASE and --text REGEX, --needle FILE or --element KEY=TEXT"
             )
-        png = _picture(needle) if needle else ""
-        return Reply("teach", grant=grant, phase=phase, text=text, needle=png, element=element or None)
-    if phase or text or needle or element:
-        raise click.UsageError("--phase, --text, --needle and --element belong to teach")
-    if kind in ("amend", "act") and file is None:
-        raise click.UsageError(f"{kind} needs a FILE")
-    if kind in ("resume", "abort"):
-        return Reply(kind, grant=grant, reason=reason or "aborted by a person" * (kind == "abort"))
-    if kind not in ("amend", "act"):
-        raise click.UsageError(f"there is no reply {kind!r}; there are {', '.join(KINDS)}")
-    data = _read(str(file))
-    if kind == "act":
-        steps = data.get("steps") if isinstance(data, dict) else data
-        if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
-            raise PlaybookError("act needs a list of steps", path=file)
-        return Reply("act", steps=steps, grant=grant)
-    if not isinstance(data, dict):
+        case _:
+            raise click.UsageError(f"there is no reply {kind!r}; there are {', '.join(KINDS)}")
+
+
+def _amending(file: str | None, resume_at: str | None, grant: Sequence[str]) -> Reply:
+    """Another playbook, or the same one from another step on."""
+    if file is None and not resume_at:
+        raise click.UsageError("amend needs a FILE, or --resume-at STEP to go on with the same playbook")
+    data = _read(file) if file is not None else None
+    if file is not None and not isinstance(data, dict):
         raise PlaybookError("amend needs a playbook", path=file)
-    at = (
-        int(resume_at) if resume_at is not None and resume_at.isascii() and resume_at.isdigit() else resume_at
-    )
-    return Reply("amend", playbook=data, resume_at=at, grant=grant)
+    is_index = resume_at is not None and re.fullmatch("[0-9]{1,9}", resume_at)
+    at = int(resume_at) if resume_at is not None and is_index else resume_at
+    return Reply("amend", playbook=data if isinstance(data, dict) else None, resume_at=at, grant=grant)
+
+
+def _acting(file: str | None, grant: Sequence[str]) -> Reply:
+    if file is None:
+        raise click.UsageError("act needs a FILE")
+    data = _read(file)
+    steps = data.get("steps") if isinstance(data, dict) else data
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise PlaybookError("act needs a list of steps", path=file)
+    return Reply("act", steps=steps, grant=grant)
 
 
 def _picture(file: Path) -> bytes:
     try:
-        with file.open("rb") as opened:
-            return opened.read(patch.MAX_FILE + 1)
+        return read_plain(file, patch.MAX_FILE)
     except OSError as error:
         raise PlaybookError(f"can't read the needle: {error.strerror}", path=str(file)) from error
 
 
 def _read(file: str) -> object:
     try:
-        with nullcontext(sys.stdin) if file == "-" else open(file, encoding="utf-8") as source:
-            text = source.read(document.MAX_CHARACTERS + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise PlaybookError(f"can't read it: {reason}", path=file) from error
+        text = sys.stdin.read(document.MAX_CHARACTERS + 1) if file == "-" else document.read(Path(file))
+    except UnicodeDecodeError as error:
+        raise PlaybookError("it is not UTF-8 text", path=file) from error
     parsed = document.parse(text, file)
     needles.embed(parsed, Path.cwd() if file == "-" else Path(file).parent)
     return parsed.data

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from reflexarc.cli.main import EXIT_FAILED, EXIT_HELD, EXIT_INTERRUPTED
-from reflexarc.cli.text import dump, is_terminal, one_line, printable
-from reflexarc.playbook.state import Escalation, Outcome, RunState, Stage
+from reflexarc.cli.text import called, dump, is_terminal, one_line, printable
+from reflexarc.playbook.state import Escalation, Outcome, Reason, RunState, Stage
 from reflexarc.runs.describe import describe_escalation
 
 if TYPE_CHECKING:
@@ -69,10 +69,24 @@ def show_escalation(state: RunState, held: Escalation) -> None:
         click.echo("  the machine stands still; a reply lets it go on")
     elif state.freeze_error:
         click.echo(f"  the machine goes on: {printable(state.freeze_error)}")
-    click.echo(
-        f"  answer: reflexarc runs reply {state.run_id} resume | amend FILE | act FILE | "
-        "teach --phase PHASE --text REGEX | abort"
-    )
+    click.echo("  answer it with one of:")
+    for words, meaning in _answers(state, held):
+        click.echo(f"    {called()} runs reply {state.run_id} {words:<38}  # {meaning}")
+
+
+def _answers(state: RunState, held: Escalation) -> Iterator[tuple[str, str]]:
+    """The replies as they are typed, each with what it does."""
+    needed = state.step.authorisation if held.reason is Reason.NEEDS_AUTHORIZATION else None
+    yield "resume", "the same step again"
+    if needed is not None:
+        yield f"resume --grant {needed}", "the same, authorised"
+    if state.index + 1 < len(state.playbook.steps):
+        following = one_line(state.playbook.steps[state.index + 1].name)
+        yield f"amend --resume-at {state.index + 1}", f"pass over it, to {following!r}"
+    yield "amend FILE", "go on with another playbook"
+    yield "act FILE", "do the steps of FILE first"
+    yield "teach --phase PHASE --text REGEX", "name this screen"
+    yield "abort", "end the run"
 
 
 def show_outcome(described: Mapping[str, object]) -> None:

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from reflexarc.cli.asking import shown_request, typed_code
-from reflexarc.cli.options import entry_of, inventory_option, json_option
-from reflexarc.cli.text import dump, is_terminal, one_line, person
+from reflexarc.cli.options import entry_of, inventory_option, json_option, targets_begun
+from reflexarc.cli.text import called, dump, is_terminal, one_line, person
 from reflexarc.errors import ConfigError, RunError, SafetyError
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.places import places
@@ -58,6 +59,10 @@ class _Grants(click.Group):
             args = ["give", *args]
         return super().resolve_command(ctx, args)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        targets = [CompletionItem(target) for target in targets_begun(ctx, None, incomplete)]
+        return [*super().shell_complete(ctx, incomplete), *targets]
+
 
 @click.group(cls=_Grants, subcommand_metavar="RUN|MACHINE OPS... | list | revoke ID")
 def grant() -> None:
@@ -96,7 +101,7 @@ def give(
     )  # fmt: skip
     click.echo(f"grant {given.id}: {', '.join(given.operations)}, until {_clock(given.expires)}")
     if run:
-        click.echo(f"  reflexarc runs reply {run.run_id} resume  goes on with it")
+        click.echo(f"  {called()} runs reply {run.run_id} resume  # goes on with it")
 
 
 def _split(words: str) -> list[str]:
@@ -106,7 +111,7 @@ def _split(words: str) -> list[str]:
 
 def _run_of(target: str) -> RunState | None:
     """The run that is meant, None where it is no run's id."""
-    journal = Journal(places().journal)
+    journal = Journal(places().journal, read_only=True)
     try:
         found = [run.run_id for run in journal.runs() if run.run_id.startswith(target)]
         if not found:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import click
 
+from reflexarc.cli.options import call
+from reflexarc.cli.text import called, one_line, pasteable
 from reflexarc.errors import ConfigError
 from reflexarc.inventory import entries
 
@@ -44,8 +47,35 @@ def init(name: str, disk: Path | None, cdrom: Path | None, file: Path) -> None:
     except OSError as error:
         raise ConfigError(f"can't write the inventory: {error.strerror}", path=file) from error
     try:
-        entries.load(file)
+        entry = entries.load(file).entry(name)
     except ConfigError:
         file.unlink()
         raise
-    click.echo(f"{file}: a machine {name!r}. Next: reflexarc machines start {name}; reflexarc observe {name}")
+    click.echo(f"{file}: a machine {name!r}")
+    _warn(entry)
+    where = "" if file == Path(entries.FILE_NAME) else f" --inventory {shlex.quote(str(file))}"
+    for command, meaning in (
+        (f"doctor {name}", "what is missing for it"),
+        (f"machines start {name}", "have it there, switched off; stop ends it"),
+        (f"power {name} on", "switch it on"),
+        (f"watch {name}", "each phase as it enters it"),
+        (f"run PLAYBOOK.yaml -m {name}", "a playbook, see docs/playbook-format.md"),
+    ):
+        click.echo(f"  {called()} {command + where:<{26 + len(where)}}  # {meaning}")
+
+
+def _warn(entry: entries.Entry) -> None:
+    """Say, to standard error, what stands in the way of the machine that was written."""
+    # Loads the drivers.
+    from reflexarc.inventory.examining import machine_findings
+
+    for finding in call(machine_findings(entry)):
+        if not finding.ok:
+            click.echo(f"  {finding.severity}: {finding.check}: {one_line(finding.detail)}", err=True)
+            click.echo(f"    fix: {pasteable(one_line(finding.fix))}", err=True)
+    settings = entry.settings["qemu"]
+    if not {"disk", "cdrom"} & settings.keys():
+        click.echo(
+            f"  warning: it has neither disk nor cdrom, so there is nothing to start from: add one to {entry.source}",
+            err=True,
+        )

@@ -97,29 +97,34 @@ def _guarded(arguments: list[str]) -> int:
 
 
 def _say(error: Exception, code: int) -> int:
-    from reflexarc.cli.text import printable
+    from reflexarc.cli.text import pasteable, printable
 
-    print(f"reflexarc: {printable(str(error))}", file=sys.stderr)
+    print(f"reflexarc: {pasteable(printable(str(error)))}", file=sys.stderr)
     return code
 
 
 def code_of(error: ReflexarcError) -> int:
-    """The exit code of an error: a file or an argument that is wrong, or anything else."""
+    """The exit code of an error: a run that it interrupts, a file or an argument that is wrong, or anything else."""
     from reflexarc.errors import ConfigError, JournalError, PlaybookError
 
-    if isinstance(error, JournalError):
+    if isinstance(error, JournalError) and error.run_id:
         return EXIT_INTERRUPTED
-    return EXIT_USAGE if isinstance(error, ConfigError | PlaybookError) else EXIT_FAILED
+    return EXIT_USAGE if isinstance(error, ConfigError | JournalError | PlaybookError) else EXIT_FAILED
 
 
 def _own_mistake() -> int:
     import tempfile
     import traceback
 
-    with tempfile.NamedTemporaryFile("w", prefix="reflexarc-", suffix=".log", delete=False) as log:
-        traceback.print_exc(file=log)
+    where = "what stands above"
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="reflexarc-", suffix=".log", delete=False) as log:
+            traceback.print_exc(file=log)
+        where = log.name
+    except OSError:
+        traceback.print_exc()
     print(
-        f"reflexarc: a mistake of reflexarc itself; please report it with {log.name}. "
+        f"reflexarc: a mistake of reflexarc itself; please report it with {where}. "
         "No run is lost: see `reflexarc runs list`",
         file=sys.stderr,
     )

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from reflexarc.errors import ConfigError
+from reflexarc.errors import ConfigError, JournalError
 
 if TYPE_CHECKING:
     from reflexarc.inventory.entries import Entry
 
 F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
+MAX_COMPLETED = 200
 
 inventory_option: Callable[[F], F] = click.option(
     "--inventory",
@@ -23,17 +25,49 @@ inventory_option: Callable[[F], F] = click.option(
 )
 
 
-def _names(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
+class Seconds(click.FloatRange):
+    """A time that somebody may wait: up to a day."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 86_400)
+
+    def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        # What is no number is neither below nor above any.
+        return self.fail(f"{value!r} is no time", param, ctx) if math.isnan(seconds) else seconds
+
+
+def machines_begun(context: click.Context, parameter: click.Parameter | None, begun: str) -> list[str]:
     """The machines of the inventory that a word could become; none where it can't be read."""
     from reflexarc.inventory import entries
 
     try:
-        return [name for name in entries.load().machines if name.startswith(begun)]
+        machines = entries.load(context.params.get("inventory")).machines
     except ConfigError:
         return []
+    return [name for name in machines if name.startswith(begun)]
 
 
-machine_argument: Callable[[F], F] = click.argument("machine", shell_complete=_names)
+def _runs_begun(context: click.Context, parameter: click.Parameter | None, begun: str) -> list[str]:
+    """The ids of the newest runs that a word could become; none where the journal can't be read."""
+    from reflexarc.inventory.places import places
+    from reflexarc.runs.journal import Journal
+
+    try:
+        runs = Journal(places().journal, read_only=True).runs()
+    except JournalError:
+        return []
+    return [run.run_id for run in runs if run.run_id.startswith(begun)][:MAX_COMPLETED]
+
+
+def targets_begun(context: click.Context, parameter: click.Parameter | None, begun: str) -> list[str]:
+    """The runs and machines that a word could become."""
+    return [*_runs_begun(context, parameter, begun), *machines_begun(context, parameter, begun)]
+
+
+machine_argument: Callable[[F], F] = click.argument("machine", shell_complete=machines_begun)
+machines_argument: Callable[[F], F] = click.argument("machines", nargs=-1, shell_complete=machines_begun)
+run_argument: Callable[[F], F] = click.argument("run_id", shell_complete=_runs_begun)
 json_option: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -10,16 +10,19 @@ from pathlib import Path
 import click
 
 from reflexarc.cli.main import EXIT_FAILED, EXIT_USAGE
-from reflexarc.cli.options import json_option
+from reflexarc.cli.options import entry_of, inventory_option, json_option, machines_begun
 from reflexarc.cli.text import dump, one_line, printable
 from reflexarc.errors import PlaybookError
 from reflexarc.inventory.places import phase_folders
+from reflexarc.machine.hostpaths import HostPaths
 from reflexarc.observation import Phases
 from reflexarc.playbook.describe import describe_playbook
-from reflexarc.playbook.lint import lint, mistakes
+from reflexarc.playbook.document import Document
+from reflexarc.playbook.lint import LintWarning, lint, mistakes
 from reflexarc.playbook.loader import load_document, load_file, read_file
 from reflexarc.playbook.model import Playbook
 from reflexarc.playbook.schema import schema as schema_of
+from reflexarc.runs.hostfiles import FIX, misplaced
 from reflexarc.sensing.recognise import load_recognisers
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -34,14 +37,24 @@ def playbook() -> None:
 @playbook.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--strict", is_flag=True, help="Exit 1 where there are warnings.")
+@click.option(
+    "--machine",
+    "-m",
+    shell_complete=machines_begun,
+    help="Also check that this machine may use the files of this host that they name.",
+)
+@inventory_option
 @json_option
-def validate(files: tuple[Path, ...], strict: bool, as_json: bool) -> int:
+def validate(
+    files: tuple[Path, ...], strict: bool, machine: str | None, inventory: Path | None, as_json: bool
+) -> int:
     """Check FILES and say each mistake and each doubt with its place.
 
     Exits 2 where a file is no playbook, 1 where one has warnings and --strict is given.
     """
     phases = _phases()
-    checked = [_check(path, phases) for path in files]
+    host = _host(machine, inventory) if machine is not None else None
+    checked = [_check(path, phases, host) for path in files]
     if as_json:
         click.echo(dump(checked))
     else:
@@ -52,13 +65,16 @@ def validate(files: tuple[Path, ...], strict: bool, as_json: bool) -> int:
     return EXIT_FAILED if strict and any(result["warnings"] for result in checked) else 0
 
 
-def _check(path: Path, phases: Phases) -> dict[str, object]:
+def _check(path: Path, phases: Phases, host: HostPaths | None) -> dict[str, object]:
     warnings: list[dict[str, object]] = []
     try:
         document = read_file(path)
         errors = mistakes(document, phases)
+        doubts: list[LintWarning] = []
+        if not errors and host is not None:
+            errors, doubts = _misplaced(document, phases, host)
         if not errors:
-            warnings = [asdict(warning) for warning in lint(document, phases)]
+            warnings = [asdict(warning) for warning in [*lint(document, phases), *doubts]]
     except PlaybookError as error:
         errors = [error]
     wrong = [
@@ -66,6 +82,29 @@ def _check(path: Path, phases: Phases) -> dict[str, object]:
         for error in errors
     ]
     return {"file": str(path), "valid": not errors, "errors": wrong, "warnings": warnings}
+
+
+def _host(machine: str, inventory: Path | None) -> HostPaths:
+    # Loads the drivers.
+    from reflexarc.inventory.opening import host_paths
+
+    return host_paths(entry_of(machine, inventory))
+
+
+def _misplaced(
+    document: Document, phases: Phases, host: HostPaths
+) -> tuple[list[PlaybookError], list[LintWarning]]:
+    """The files that steps name and the machine can't use; of steps that may be skipped they are warnings."""
+    loaded = load_document(document, phases)
+    errors, doubts = [], []
+    for found in misplaced(loaded, host, loaded.defaults):
+        error = document.error(("steps", found.index, "args", found.argument), str(found.error))
+        if found.sure:
+            errors.append(error)
+        else:
+            place = (error.path, error.line, error.column)
+            doubts.append(LintWarning("host-file", error.message, FIX, *place))
+    return errors, doubts
 
 
 def _show_check(result: Mapping[str, object]) -> None:

@@ -6,22 +6,24 @@ Reports load nothing of drivers; pictures and documents are loaded when they are
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
 
-from reflexarc.cli.options import json_option
-from reflexarc.cli.text import dump, printable
+from reflexarc.cli.options import json_option, run_argument
+from reflexarc.cli.text import called, dump, printable
 from reflexarc.errors import ConfigError
 from reflexarc.inventory.places import places
+from reflexarc.playbook.words import Stage
 from reflexarc.runs.artifacts import kept
 from reflexarc.runs.journal import Journal
 from reflexarc.runs.stats import GROUPINGS, Group, stats
 
 
 @click.command()
-@click.argument("run_id")
+@run_argument
 @click.option(
     "--html", type=click.Path(path_type=Path, dir_okay=False), help="Write one self-contained page."
 )
@@ -31,18 +33,22 @@ def report(run_id: str, html: Path | None, junit: Path | None) -> None:
     if html is None and junit is None:
         raise click.UsageError("say where to write it: --html FILE, --junit FILE or both")
     check_targets(html, junit)
-    write_reports([Journal(places().journal).find(run_id)], html=html, junit=junit)
+    write_reports([_journal().find(run_id)], html=html, junit=junit)
 
 
 @click.command("stats")
 @click.option("--by", type=click.Choice(GROUPINGS), default="playbook", show_default=True)
 @click.option(
-    "--limit", default=1000, show_default=True, type=click.IntRange(1), help="Only the newest runs."
+    "--limit",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(1, 1_000_000),
+    help="Only the newest runs.",
 )
 @json_option
 def show_stats(by: str, limit: int, as_json: bool) -> None:
     """Say how runs went: outcomes, seconds of those that succeeded, cheap share, escalations."""
-    found = stats(Journal(places().journal), places().runs, by, limit=limit)
+    found = stats(_journal(), places().runs, by, limit=limit)
     if as_json:
         click.echo(dump([group.as_dict() for group in found]))
         return
@@ -65,6 +71,10 @@ def _counts(counts: Iterable[tuple[str, int]]) -> str:
     return ", ".join(
         f"{name} {count}" for name, count in sorted(counts, key=lambda item: (-item[1], item[0]))
     )
+
+
+def _journal() -> Journal:
+    return Journal(places().journal, read_only=True)
 
 
 _SUFFIXES = (".html", ".htm", ".xml", ".webp")
@@ -100,7 +110,7 @@ def write_reports(run_ids: Sequence[str], *, html: Path | None, junit: Path | No
     from reflexarc.report.junit import junit as junit_xml
     from reflexarc.report.story import tell
 
-    journal = Journal(places().journal)
+    journal = _journal()
     stories = [tell(journal, places().runs, run_id) for run_id in run_ids]
     if junit is not None:
         _write(junit, junit_xml(stories))
@@ -108,6 +118,18 @@ def write_reports(run_ids: Sequence[str], *, html: Path | None, junit: Path | No
         for story in stories:
             target = html if len(stories) == 1 else html.with_stem(f"{html.stem}-{story.state.machine}")
             _write(target, html_report(story).encode())
+    for story in stories:
+        if story.state.stage is not Stage.ENDED:
+            run = story.state.run_id
+            files = "".join(f" {option} {shlex.quote(str(path))}" for option, path in _targets(html, junit))
+            click.echo(f"run {run} has not ended; after it: `{called()} runs report {run}{files}`", err=True)
+
+
+def _targets(html: Path | None, junit: Path | None) -> Iterator[tuple[str, Path]]:
+    if html is not None:
+        yield "--html", html
+    if junit is not None:
+        yield "--junit", junit
 
 
 def video_target(video: str | None) -> Path | None:
@@ -123,12 +145,14 @@ def copy_videos(run_ids: Sequence[str], target: Path | None) -> None:
     """Copy the videos of runs; of several each has its machine's name in its own."""
     if target is None:
         return
-    machines = {run.run_id: run.machine for run in Journal(places().journal).runs() if run.run_id in run_ids}
+    runs = {run.run_id: run for run in _journal().runs() if run.run_id in run_ids}
     for run_id in run_ids:
         video = kept(places().runs / run_id).get("video")
         if video is not None:
-            name = target if len(run_ids) == 1 else target.with_stem(f"{target.stem}-{machines[run_id]}")
+            name = target if len(run_ids) == 1 else target.with_stem(f"{target.stem}-{runs[run_id].machine}")
             _write(name, video.read_bytes())
+            if runs[run_id].stage != Stage.ENDED:
+                click.echo(f"run {run_id} has not ended: {video} is what goes on", err=True)
 
 
 def _write(target: Path, content: bytes) -> None:

@@ -13,20 +13,21 @@ import click
 from reflexarc.cli.asking import shown_request
 from reflexarc.cli.driving import drive
 from reflexarc.cli.main import code_of
-from reflexarc.cli.options import absolute, call, inventory_option, json_option, pairs
+from reflexarc.cli.options import absolute, call, inventory_option, json_option, machines_begun, pairs
 from reflexarc.cli.progress import view
 from reflexarc.cli.report import check_targets, copy_videos, video_target, write_reports
-from reflexarc.cli.text import dump, is_terminal, one_line, person, printable
+from reflexarc.cli.text import called, dump, is_terminal, one_line, pasteable, person, printable
 from reflexarc.errors import ConnectError, ReflexarcError
 from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
-from reflexarc.inventory.opening import open_session
+from reflexarc.inventory.opening import host_paths, open_session
 from reflexarc.inventory.places import phase_folders
 from reflexarc.machine.hostpaths import settled
 from reflexarc.machine.policy import covers
 from reflexarc.playbook import grants
 from reflexarc.playbook.loader import load_file
 from reflexarc.playbook.model import Playbook
+from reflexarc.runs.hostfiles import file_findings
 from reflexarc.runs.preflight import Finding, Severity, preflight
 from reflexarc.runs.replies import check_grant, check_variables
 from reflexarc.sensing.recognise import load_recognisers
@@ -53,11 +54,21 @@ class Wish:
 @click.command("run")
 @click.argument("playbook", type=click.Path(path_type=Path))
 @click.option(
-    "--machine", "-m", "machines", multiple=True, required=True, help="Machine or pattern; repeatable."
+    "--machine",
+    "-m",
+    "machines",
+    multiple=True,
+    required=True,
+    help="Machine or pattern; repeatable.",
+    shell_complete=machines_begun,
 )
 @click.option("--var", "variables", multiple=True, metavar="NAME=VALUE", help="A variable; repeatable.")
 @click.option(
-    "--secret", "secrets", multiple=True, metavar="NAME=REF", help="A secret from env:VARIABLE or file:PATH."
+    "--secret",
+    "secrets",
+    multiple=True,
+    metavar="NAME=REF",
+    help="A secret from env:VARIABLE, file:PATH or keyring:NAME.",
 )
 @click.option(
     "--secret-file", "secret_files", multiple=True, metavar="NAME=PATH", help="A secret from a file."
@@ -82,7 +93,11 @@ class Wish:
     help="Record the screen into the run's folder, and into FILE, an animated WebP picture, too.",
 )
 @click.option(
-    "--max-escalations", default=20, show_default=True, type=click.IntRange(0), help="Fail after so many."
+    "--max-escalations",
+    default=20,
+    show_default=True,
+    type=click.IntRange(0, 1000),
+    help="Fail after so many.",
 )
 @click.option("--dry-run", is_flag=True, help="Check everything, send nothing.")
 @inventory_option
@@ -135,8 +150,8 @@ def run_playbook(
     except KeyboardInterrupt:
         for run_id in wish.begun:
             click.echo(
-                f"run {run_id}: interrupted; `reflexarc runs resume {run_id}` goes on with it, "
-                f"`reflexarc runs abort {run_id}` ends it",
+                f"run {run_id}: interrupted; `{called()} runs resume {run_id}` goes on with it, "
+                f"`{called()} runs abort {run_id}` ends it",
                 err=True,
             )
         raise
@@ -152,7 +167,7 @@ async def _run_all(chosen: Sequence[Entry], playbook: Playbook, wish: Wish) -> i
         try:
             return await _run(entry, playbook, wish, label=entry.name)
         except ReflexarcError as error:
-            click.echo(f"{entry.name}: {printable(str(error))}", err=True)
+            click.echo(f"{entry.name}: {pasteable(printable(str(error)))}", err=True)
             return code_of(error)
 
     codes = await asyncio.gather(*(one(entry) for entry in chosen))
@@ -223,11 +238,13 @@ async def _dry_run(entry: Entry, playbook: Playbook, wish: Wish) -> int:
     check_grant(wish.grant)
     check_variables(playbook, {*wish.variables, *wish.secrets})
     start_at = playbook.start_index(wish.start_at)
+    files = file_findings(playbook, wish.variables, host_paths(entry), start_at)
     try:
         async with open_session(entry, holder="a dry run", dry_run=True, launch=False) as session:
             findings = await preflight(session.machine, playbook.needs_from(start_at))
     except ConnectError as error:
         findings = [Finding("machine", Severity.INFO, str(error))]
+    findings += files
     steps = [
         {
             "name": step.name,

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reflexarc.cli.options import call, inventory_option, json_option, pairs
+from reflexarc.cli.options import call, inventory_option, json_option, machines_begun, pairs, run_argument
 from reflexarc.cli.text import dump, is_terminal, one_line, person
-from reflexarc.errors import MachineBusyError
+from reflexarc.errors import MachineBusyError, interrupting
 from reflexarc.inventory.places import places
-from reflexarc.playbook.words import KINDS, Stage
+from reflexarc.playbook.words import KINDS, Reason, Stage
 from reflexarc.runs.journal import Journal, Summary
 from reflexarc.runs.ownership import is_driven, standing
 
@@ -50,13 +50,13 @@ def runs() -> None:
 
 
 @runs.command("list")
-@click.option("--machine", help="Only runs of this machine.")
+@click.option("--machine", shell_complete=machines_begun, help="Only runs of this machine.")
 @click.option("--held", is_flag=True, help="Only runs that are held.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1))
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000_000))
 @json_option
 def list_runs(machine: str | None, held: bool, limit: int, as_json: bool) -> None:
     """List runs, newest first."""
-    found = _journal().runs(machine=machine, stage=Stage.HELD if held else None)[:limit]
+    found = _journal(read_only=True).runs(machine=machine, stage=Stage.HELD if held else None)[:limit]
     rows = [{**_row(run), "run_id": run.run_id} for run in found]
     if as_json:
         click.echo(dump(rows))
@@ -81,7 +81,7 @@ def _row(run: Summary) -> dict[str, object]:
 
 
 @runs.command()
-@click.argument("run_id")
+@run_argument
 @json_option
 def show(run_id: str, as_json: bool) -> None:
     """Show one run: outcome, telemetry, and the escalation where it is held. An id may be cut short."""
@@ -90,7 +90,7 @@ def show(run_id: str, as_json: bool) -> None:
     from reflexarc.runs.describe import describe_run, outcome_name
     from reflexarc.runs.ledger import Ledger
 
-    journal = _journal()
+    journal = _journal(read_only=True)
     run_id = journal.find(run_id)
     ledger, record = Ledger.open(journal, run_id), journal.read(run_id)
     owned = is_driven(places().runs, run_id)
@@ -113,7 +113,7 @@ def show(run_id: str, as_json: bool) -> None:
 
 
 @runs.command()
-@click.argument("run_id")
+@run_argument
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("file", required=False)
 @click.option("--escalation", type=int, help="The escalation that is meant; a stale one is refused.")
@@ -151,9 +151,11 @@ def reply(
     inventory: Path | None,
     as_json: bool,
 ) -> int:
-    """Answer a held run; where no process drives it, go on with it here. FILE may be - for standard input."""
+    """Answer a held run; where no process drives it, go on with it here. FILE may be - for standard input.
+
+    Exits as `run` does, with 0 once an abort, or a reply to a run that another process drives, was taken.
+    """
     from reflexarc.cli.driving import make_reply
-    from reflexarc.cli.ending import exit_code
     from reflexarc.inventory.opening import end_of_run
     from reflexarc.runs.ledger import Ledger, require_held
     from reflexarc.runs.replies import record_reply
@@ -173,14 +175,21 @@ def reply(
         element=dict(pairs(told, "--element")),
     )
     ledger = Ledger.open(journal, run_id)
-    require_held(ledger.state, escalation)
+    asked = require_held(ledger.state, escalation)
 
     def answered(ledger: Ledger) -> None:
         from reflexarc.runs.granting import GrantBook
 
+        held = ledger.state.escalation
+        if held is not None and held.id != asked and held.reason is Reason.CONNECTION_LOST:
+            click.echo(f"run {run_id}: the reply was not given: it asks anew", err=True)
+            return
+        known = ledger.state.warnings
         book = GrantBook(places().grants)
-        record_reply(ledger, answer, escalation_id=escalation, by=person(), book=book)
+        record_reply(ledger, answer, escalation_id=asked, by=person(), book=book)
         click.echo(f"run {run_id}: answered with {kind}", err=True)
+        for warning in ledger.state.warnings[len(known) :]:
+            click.echo(f"  warning: {one_line(warning)}", err=True)
 
     if is_driven(places().runs, run_id):
         answered(ledger)
@@ -188,12 +197,13 @@ def reply(
     if kind == "abort":
         answered(ledger)
         call(end_of_run(_entry(ledger, inventory), run_id))
-        return exit_code(ledger.state)
-    return call(_go_on(ledger, pairs(secrets, "--secret"), inventory, as_json=as_json, answered=answered))
+        return 0
+    with interrupting(run_id):
+        return call(_go_on(ledger, pairs(secrets, "--secret"), inventory, as_json=as_json, answered=answered))
 
 
 @runs.command()
-@click.argument("run_id")
+@run_argument
 @click.option("--secret", "secrets", multiple=True, metavar="NAME=REF", help="Secrets of the run, again.")
 @inventory_option
 @json_option
@@ -210,11 +220,12 @@ def resume(run_id: str, secrets: tuple[str, ...], inventory: Path | None, as_jso
         return exit_code(ledger.state)
     if is_driven(places().runs, run_id):
         raise MachineBusyError(f"run {run_id} is driven by another process", machine=ledger.state.machine)
-    return call(_go_on(ledger, pairs(secrets, "--secret"), inventory, as_json=as_json))
+    with interrupting(run_id):
+        return call(_go_on(ledger, pairs(secrets, "--secret"), inventory, as_json=as_json))
 
 
 @runs.command()
-@click.argument("run_id")
+@run_argument
 @click.option("--reason", default="aborted by a person", show_default=True)
 @inventory_option
 def abort(run_id: str, reason: str, inventory: Path | None) -> int:
@@ -252,10 +263,13 @@ async def _go_on(
     from reflexarc.cli.driving import drive
     from reflexarc.cli.progress import view
     from reflexarc.inventory.opening import open_session
-    from reflexarc.runs.secrets import resolve
+    from reflexarc.runs.secrets import IN_MEMORY, resolve
 
     values = {name: resolve(name, reference) for name, reference in secrets.items()}
     interactive = is_terminal(sys.stdin) and is_terminal(sys.stdout) and not as_json
+    for name, reference in ledger.state.secrets.items() if interactive else ():
+        if reference == IN_MEMORY and name not in values:
+            values[name] = click.prompt(name, hide_input=True, err=True)
     async with open_session(_entry(ledger, inventory), holder=f"run {ledger.state.run_id}") as session:
         shown = view()
         run = session.take_up(ledger.state.run_id, secret_values=values, listener=shown)
@@ -275,5 +289,5 @@ def _entry(ledger: Ledger, inventory: Path | None) -> Entry:
     return entry_of_run(ledger.state.run_id, ledger.state.machine, inventory)
 
 
-def _journal() -> Journal:
-    return Journal(places().journal)
+def _journal(*, read_only: bool = False) -> Journal:
+    return Journal(places().journal, read_only=read_only)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.status import Status
 
 from reflexarc.cli.main import EXIT_FAILED
-from reflexarc.cli.options import call, entry_of, inventory_option, json_option, machine_argument
+from reflexarc.cli.options import Seconds, call, entry_of, inventory_option, json_option, machine_argument
 from reflexarc.cli.text import dump, is_terminal
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import open_session
@@ -24,7 +24,9 @@ from reflexarc.observation import Observation
 @inventory_option
 @json_option
 @click.option("--until", metavar="PHASE", help="End with 0 once this phase (or a child of it) is seen.")
-@click.option("--timeout", type=float, help="End after so many seconds; with 1 where --until was not seen.")
+@click.option(
+    "--timeout", type=Seconds(), help="End after so many seconds; with 1 where --until was not seen."
+)
 def watch(
     machine: str, inventory: Path | None, as_json: bool, until: str | None, timeout: float | None
 ) -> int:

@@ -18,6 +18,7 @@ from reflexarc.inventory.allow import read_allow, system_policy
 from reflexarc.inventory.places import config_folder
 from reflexarc.machine.layouts import LAYOUTS
 from reflexarc.machine.policy import Policy
+from reflexarc.plainfiles import read_plain
 
 FILE_NAME = "reflexarc.toml"
 _DRIVERS = ("qemu", "replay", "agent", "ssh")
@@ -83,8 +84,7 @@ def load(path: str | os.PathLike[str] | None = None) -> Inventory:
     """
     path = Path(path) if path else _find()
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_SIZE + 1)
+        raw = read_plain(path, MAX_SIZE)
         if len(raw) > MAX_SIZE:
             raise ConfigError(f"the inventory is larger than {MAX_SIZE:,} bytes", path=path)
         text = raw.decode("utf-8")

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from reflexarc.drivers.agent.driver import AgentCapabilities
 from reflexarc.drivers.agent.errors import said
 from reflexarc.drivers.qemu.launch import Vm
-from reflexarc.errors import ConfigError, MachineBusyError, MachineError, SafetyError
+from reflexarc.errors import ConfigError, JournalError, MachineBusyError, MachineError, SafetyError
 from reflexarc.inventory.allow import SYSTEM_POLICY
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.host import of_launched
@@ -55,6 +56,10 @@ async def machine_findings(entry: Entry) -> list[Finding]:
         findings.append(
             Finding("reachable", Severity.CRITICAL, detail, "look at the device, and at what uses it")
         )
+    except OSError as error:
+        detail = f"{error.filename or 'a file of its state'}: {error.strerror}"
+        fix = f"make {places().state} yours and writable, or set REFLEXARC_STATE to another folder"
+        findings.append(Finding("reachable", Severity.CRITICAL, detail, fix))
     if all(finding.check != "agent" for finding in findings):
         findings.append(Finding("agent", Severity.INFO, _unasked(entry)))
     return findings
@@ -65,12 +70,18 @@ async def _looked_at(entry: Entry) -> list[Finding]:
     if launched(entry) and vm is None:
         fix = f"reflexarc machines start {entry.name}"
         return [Finding("reachable", Severity.INFO, "its virtual machine is not running", fix)]
-    guard = Guard(entry.name, entry.policy, dry_run=True, audit=AuditLog(places().audit).write)
+    guard = Guard(entry.name, entry.policy, dry_run=True, audit=_audited)
     async with open_lent(entry) as lent:
         found = await examine(Machine(entry.name, route(lent), guard, layout=entry.keymap), entry.keymap)
         found += [*await _agent(lent), *await _ssh(lent)]
     reached = "it answers" if vm is None else f"it answers (process {vm.pid})"
     return [Finding("reachable", Severity.OK, reached), *_running(vm), *found]
+
+
+def _audited(line: Mapping[str, object]) -> None:
+    """Have a look written down where that can be; that it can't is a finding of its own."""
+    with suppress(JournalError):
+        AuditLog(places().audit).write(line)
 
 
 async def _agent(lent: Sequence[Lent]) -> list[Finding]:
@@ -158,7 +169,10 @@ def _has_allow(entry: Entry) -> bool:
 
 
 def _lock(entry: Entry) -> Finding:
-    holder = MachineLock(places().machine(entry.place) / "lock", entry.name, "doctor").holder()
+    try:
+        holder = MachineLock(places().machine(entry.place) / "lock", entry.name, "doctor").holder()
+    except ConfigError as error:
+        return Finding("lock", Severity.CRITICAL, str(error), "make that folder yours and writable")
     return Finding("lock", Severity.INFO, "nobody holds it" if holder is None else f"held by {holder}")
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from reflexarc.drivers.qemu.command import display, kvm_obstacle
 from reflexarc.drivers.qemu.firmware import installed
+from reflexarc.inventory.keeping import state_findings
 from reflexarc.inventory.places import places
 from reflexarc.runs.preflight import Finding, Severity
 
-LITTLE, TOO_LITTLE = 1_000_000_000, 50_000_000
 QEMU = "qemu-system-x86_64"
 
 
@@ -55,7 +53,7 @@ def host_findings(*, needs_qemu: bool) -> list[Finding]:
         firmware("uefi", required=False),
         acceleration(),
         *(_tool(name, package) for name, package in _DEMO.items()),
-        space(places().state),
+        *state_findings(places()),
     ]
 
 
@@ -114,25 +112,6 @@ def _tool(name: str, package: Package) -> Finding:
     if shutil.which(name) is not None:
         return Finding(name, Severity.OK, "present")
     return Finding(name, Severity.INFO, "missing; only `reflexarc demo` needs it", package.fix)
-
-
-def space(state: Path, *, little: int = LITTLE, too_little: int = TOO_LITTLE) -> Finding:
-    """Whether there is room, and leave, to write state and what runs keep; the bounds are in bytes."""
-    folder = next(path for path in (state, *state.parents) if path.exists())
-    if not os.access(folder, os.W_OK):
-        fix = "make it yours, or set REFLEXARC_STATE to another folder"
-        return Finding("space", Severity.CRITICAL, f"{folder} can't be written", fix)
-    try:
-        free = shutil.disk_usage(folder).free
-    except OSError as error:
-        return Finding("space", Severity.WARNING, f"{folder}: {error.strerror}")
-    severity = (
-        Severity.OK if free >= little else Severity.WARNING if free >= too_little else Severity.CRITICAL
-    )
-    fix = "" if severity is Severity.OK else "free some, or set REFLEXARC_STATE to a folder on another disk"
-    return Finding(
-        "space", severity, f"{free / 1e9:.1f} GB free for state and what runs keep, in {state}", fix
-    )
 
 
 def of_launched(binary: str, kind: str, accel: str) -> Sequence[Finding]:

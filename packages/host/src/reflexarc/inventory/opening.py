@@ -11,7 +11,7 @@ from pathlib import Path
 
 from reflexarc.drivers.qemu import launch as qemu_vm
 from reflexarc.errors import ConfigError, ConnectError, JournalError, MachineError, RunError
-from reflexarc.inventory import entries
+from reflexarc.inventory import entries, sameness
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.lending import open_lent, qemu_config, refreshing
 from reflexarc.inventory.places import kept, own_phases, phase_folders, places
@@ -143,6 +143,11 @@ async def _let_go(entry: Entry, run_id: str) -> None:
         journal.close()
 
 
+def host_paths(entry: Entry) -> HostPaths:
+    """The files of this host that playbooks may name for a machine."""
+    return HostPaths(entry.media, entry.exchange, kept(entry.source))
+
+
 def inventory_note(run_id: str) -> Path:
     """The file in a run's folder that names the inventory its machine stands in."""
     return places().runs / run_id / "inventory"
@@ -238,6 +243,10 @@ async def open_session(
         # A VM that was launched for a session goes over to the run; one that was started by itself doesn't.
         if (_mark(entry) or "").startswith(_SESSION):
             _own(entry, run_id)
+        sameness.note(note.parent, running_vm(entry))
+
+    def replaced(run_id: str) -> str | None:
+        return sameness.replaced(found.runs / run_id, running_vm(entry))
 
     async def at_end(run_id: str) -> None:
         await end_of_run(entry, run_id)
@@ -268,9 +277,10 @@ async def open_session(
                     at_begin,
                     place=entry.place,
                     drivers=entry.drivers,
-                    host=HostPaths(entry.media, entry.exchange, kept(entry.source)),
+                    host=host_paths(entry),
                     phase_folder=own_phases(),
                     book=GrantBook(found.grants),
+                    replaced=replaced,
                 )
                 try:
                     yield session

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from reflexarc.errors import PlaybookError
+from reflexarc.plainfiles import read_plain
 
 if TYPE_CHECKING:
     import yaml
@@ -18,6 +21,7 @@ MAX_CHARACTERS = 1_000_000
 MAX_NODES = 50_000
 MAX_DEPTH = 40
 MAX_INTEGER = 2**63
+_EXPONENT = re.compile(r"-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,20})?[eE][-+]?[0-9]{1,4}")
 
 _SCALARS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null"))
 
@@ -54,6 +58,18 @@ def _spell(path: Path) -> str:
     return text.lstrip(".")
 
 
+def read(path: FilePath) -> str:
+    """The text of a file; raises PlaybookError where it is no plain one, can't be read or is too large."""
+    try:
+        raw = read_plain(path, 4 * MAX_CHARACTERS)
+        if len(raw) > 4 * MAX_CHARACTERS:
+            raise PlaybookError(f"larger than {MAX_CHARACTERS:,} characters", path=str(path))
+        return raw.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise PlaybookError(f"can't read the playbook: {reason}", path=str(path)) from error
+
+
 def parse(text: str, name: str | None = None) -> Document:
     """Read YAML or JSON.
 
@@ -78,7 +94,7 @@ def parse(text: str, name: str | None = None) -> Document:
         raise PlaybookError(f"not YAML: {error}", path=name) from error
     except RecursionError as error:
         raise PlaybookError("nested too deeply", path=name) from error
-    builder = _Builder(name)
+    builder = _Builder(name, is_json=text.lstrip()[:1] in ("{", "["))
     data = builder.build(node, ()) if node is not None else None
     return Document(data, builder.places, name)
 
@@ -92,10 +108,11 @@ def of_data(data: object, name: str | None = None) -> Document:
 
 
 class _Builder:
-    def __init__(self, name: str | None) -> None:
+    def __init__(self, name: str | None, *, is_json: bool) -> None:
         import yaml
 
         self.name = name
+        self._is_json = is_json
         self.places: dict[Path, tuple[int, int]] = {}
         self._nodes = 0
         self._yaml = yaml
@@ -110,6 +127,9 @@ class _Builder:
             return self._mapping(node, path)
         if isinstance(node, self._yaml.SequenceNode):
             return [self.build(item, (*path, i)) for i, item in enumerate(node.value)]
+        return self._scalar(node)
+
+    def _scalar(self, node: yaml.Node) -> object:
         if node.tag not in _SCALARS:
             raise self._error(
                 node, f"a value of type {node.tag.rsplit(':', 1)[-1]} has no place here; quote it"
@@ -118,6 +138,14 @@ class _Builder:
             value: object = self._construct.construct_object(node)
         except (ValueError, self._yaml.YAMLError) as error:
             raise self._error(node, f"not a value: {error}") from error
+        if (
+            self._is_json
+            and isinstance(value, str)
+            and getattr(node, "style", None) is None
+            and _EXPONENT.fullmatch(value)
+        ):
+            # To YAML 1.1 an exponent without point or sign is text.
+            value = float(value)
         if isinstance(value, bool) and node.value.lower() not in ("true", "false"):
             # YAML 1.1 has on, off, yes and no for these; here they are words, as in JSON and YAML 1.2.
             return str(node.value)

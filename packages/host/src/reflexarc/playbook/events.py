@@ -104,10 +104,11 @@ class Acted:
 
 @dataclass(frozen=True)
 class Lost:
-    """The machine can't be watched or reached any more."""
+    """The machine can't be watched or reached any more. gone: another one stands in its place, held run or not."""
 
     at: float
     error: str
+    gone: bool = False
 
 
 @dataclass(frozen=True)

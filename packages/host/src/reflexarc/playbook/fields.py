@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import cast
@@ -60,9 +61,12 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.error(key, f"{key} is a number, not {spell(value)}")
+            hint = "; write it out, without exponent" if _is_power(value) else ""
+            raise self.error(key, f"{key} is a number, not {spell(value)}{hint}")
         if not minimum <= value <= maximum:
-            raise self.error(key, f"{key} is between {minimum:g} and {maximum:g}, not {value:g}")
+            raise self.error(
+                key, f"{key} is between {_told(minimum)} and {_told(maximum)}, not {_told(value)}"
+            )
         return float(value)
 
     def _bounds(self, key: str, minimum: float | None, maximum: float | None) -> tuple[float, float]:
@@ -102,6 +106,18 @@ class Fields:
         if wrong is not None:
             raise self.error(key, f"{key}: {wrong}")
         return value
+
+
+def _is_power(value: object) -> bool:
+    """Tell whether a text is a number as YAML 1.2 writes it and YAML 1.1 doesn't."""
+    return isinstance(value, str) and re.fullmatch(r"[-+]?[0-9.]+[eE][-+]?[0-9]+", value[:40]) is not None
+
+
+def _told(number: float) -> str:
+    try:
+        return f"{number:,.10g}"
+    except OverflowError:
+        return "a number of hundreds of digits"
 
 
 def unknown(what: str, name: object, known: Collection[str]) -> str:

@@ -43,13 +43,7 @@ def load_file(path: FilePath, phases: Phases) -> Playbook:
 
 def read_file(path: FilePath) -> Document:
     """Read a YAML or JSON file with what it includes, unchecked beyond its syntax; raises PlaybookError."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(4 * documents.MAX_CHARACTERS + 1).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise PlaybookError(f"can't read the playbook: {reason}", path=str(path)) from error
-    document = documents.parse(text, str(path))
+    document = documents.parse(documents.read(path), str(path))
     needles.embed(document, path.parent)
     return included(document, path)
 

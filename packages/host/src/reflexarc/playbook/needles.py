@@ -15,6 +15,7 @@ from typing import cast
 from reflexarc.errors import PlaybookError
 from reflexarc.machine import patch
 from reflexarc.machine.frame import Pixels
+from reflexarc.plainfiles import read_plain
 from reflexarc.playbook.document import Document, Path
 
 MAX_TOTAL = 1 << 20
@@ -77,8 +78,7 @@ def _read(document: Document, path: Path, folder: FilePath, name: str) -> bytes:
             raise document.error(path, f"the needle {name!r} is not in the folder of the playbook")
         if not file.is_file():
             raise document.error(path, f"there is no picture {name!r} beside the playbook")
-        with file.open("rb") as opened:
-            png = opened.read(patch.MAX_FILE + 1)
+        png = read_plain(file, patch.MAX_FILE)
         patch.decode(png)
     except OSError as error:
         raise document.error(path, f"the needle {name!r} can't be read: {error.strerror}") from error

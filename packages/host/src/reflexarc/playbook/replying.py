@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reflexarc.observation import Phase, Phases
-from reflexarc.playbook import stepping
+from reflexarc.playbook import stepping, waiting
 from reflexarc.playbook.events import Lesson, Replied, Shown
 from reflexarc.playbook.loader import load_data, load_steps
 from reflexarc.playbook.state import FreezeState, Outcome, RunState, Stage
@@ -35,6 +35,7 @@ def replied(state: RunState, event: Replied) -> RunState:
     if event.kind == "amend" and event.playbook is not None:
         playbook = load_data(event.playbook, state.phases)
         state = replace(state, playbook=playbook, variables={**playbook.defaults, **state.variables})
+    if event.kind == "amend":
         index = _resume_index(state, event.resume_at)
     elif event.kind == "act":
         state = _with_inline_steps(state, event)
@@ -49,11 +50,18 @@ def replied(state: RunState, event: Replied) -> RunState:
 
 
 def _taught(state: RunState, lesson: Lesson) -> RunState:
-    """Keep what was taught; a phase nobody knew is one from now on."""
+    """Keep what was taught; a phase nobody knew is one from now on. That a lesson raises alarms is warned of."""
     phases = state.phases
     if lesson.phase not in phases:
         phases = Phases((*phases.values(), Phase(lesson.phase)))
-    return replace(state, lessons=(*state.lessons, lesson), phases=phases)
+    state = replace(state, lessons=(*state.lessons, lesson), phases=phases)
+    if not waiting.is_alarm(state, lesson.phase):
+        return state
+    warning = (
+        f"{lesson.phase} is an alarm: what was taught ends at once every wait in which it is seen, unless the step "
+        "names it"
+    )
+    return replace(state, warnings=(*state.warnings, warning))
 
 
 def _resume_index(state: RunState, resume_at: str | int | None) -> int:

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 from reflexarc.playbook import stepping
 from reflexarc.playbook.events import Doubted, Lost
-from reflexarc.playbook.state import Reason, RunState, Stage, Visit
+from reflexarc.playbook.state import FreezeState, Reason, RunState, Stage, Visit
 
 
 def lost(state: RunState, event: Lost) -> RunState:
-    """The machine can't be reached: ask, unless that is being done."""
-    if state.stage is Stage.HELD:
+    """The machine can't be reached: ask, unless that is being done; of one that is gone, ask anew."""
+    if event.gone:
+        state = replace(state, freeze=FreezeState.NONE, freeze_error="")
+    elif state.stage is Stage.HELD:
         return state
     if state.stage in (Stage.ACTING, Stage.IN_DOUBT):
         detail = f"whether {state.step.action} happened can't be seen: {event.error}"

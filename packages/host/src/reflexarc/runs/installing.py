@@ -45,20 +45,21 @@ _UNPACK = (
 # Nothing but its note of the process knows of an agent that was started so: an earlier one is ended first.
 _START = """\
 own={archive}.pid; log={archive}.log; old=$(cat "$own" 2>/dev/null)
+lives() {{ kill -0 "$1" 2>/dev/null && ! grep -q '^State:.Z' /proc/"$1"/status 2>/dev/null; }}
 if [ -n "$old" ] && tr '\\0' ' ' </proc/"$old"/cmdline 2>/dev/null | grep -qF {archive}; then
-  kill "$old"; for i in 1 2 3 4 5; do kill -0 "$old" 2>/dev/null || break; sleep 1; done
+  kill "$old"; i=0
+  while lives "$old" && [ $i -lt 20 ]; do sleep 1; i=$((i + 1)); done
+  if lives "$old"; then kill -KILL "$old"; fi
 fi
 umask 077
 if command -v setsid >/dev/null; then first=setsid; else first=nohup; fi
 $first python3 {archive} {options} </dev/null >"$log" 2>&1 &
-echo $! >"$own"
-i=0
-while [ $i -lt 40 ]; do
-  kill -0 $! 2>/dev/null || {{ tail -n 3 "$log" >&2; exit 1; }}
+new=$!; echo $new >"$own"; i=0
+while lives $new && [ $i -lt 40 ]; do
   if grep -qE 'listening on|serving|waiting for|connected to' "$log"; then exit 0; fi
   sleep 1; i=$((i + 1))
 done
-echo 'it says nothing' >&2; exit 1"""
+tail -n 3 "$log" >&2; exit 1"""
 
 
 @dataclass(frozen=True)

@@ -65,28 +65,56 @@ class Record:
 
 
 class Journal:
-    """The journal in one file; raises JournalError when the file can't be read or written."""
+    """The journal in one file; raises JournalError when the file can't be read or written.
 
-    def __init__(self, path: Path) -> None:
+    read_only: nothing is made or written, and what writes raises; where there is no file there are no runs.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
         with self._translated():
+            if read_only:
+                self._db = self._opened_to_read()
+                return
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             path.chmod(0o600)
             self._db = sqlite3.connect(path, timeout=10.0, isolation_level=None)
             self._prepare()
 
+    def _opened_to_read(self) -> sqlite3.Connection:
+        place = self.path.absolute().as_uri()
+        # SQLite shares the index of its log in a file beside; where none can be made, and there is no log, nobody
+        # writes either.
+        ways = ["mode=ro"] if Path(f"{self.path}-wal").exists() else ["mode=ro", "immutable=1"]
+        for way in ways if self.path.exists() else ():
+            db = sqlite3.connect(f"{place}?{way}", uri=True, timeout=10.0, isolation_level=None)
+            try:
+                if self._require_version(db):
+                    return db
+                db.close()
+                break
+            except sqlite3.OperationalError:
+                db.close()
+                if way == ways[-1]:
+                    raise
+        # Nobody has begun a journal here, or somebody is about to.
+        db = sqlite3.connect(":memory:", isolation_level=None)
+        db.executescript(f"{_SCHEMA} PRAGMA user_version={VERSION}; PRAGMA query_only=1;")
+        return db
+
     def _prepare(self) -> None:
-        if not self._is_there():
+        if not self._require_version(self._db):
             with self._alone():
                 self._create()
         self._db.execute("PRAGMA synchronous=NORMAL")
         # Moving the log into the file waits for the disk; a run is over before that is due.
         self._db.execute("PRAGMA wal_autocheckpoint=4000")
 
-    def _is_there(self) -> bool:
+    def _require_version(self, db: sqlite3.Connection) -> bool:
+        """Tell whether the tables are there; raises JournalError where they are of another version."""
         # In one statement: another process may make the tables between two.
-        version, tables = self._db.execute(
+        version, tables = db.execute(
             "SELECT user_version, (SELECT COUNT(*) FROM sqlite_master) FROM pragma_user_version"
         ).fetchone()
         if version != VERSION and tables:
@@ -97,13 +125,20 @@ class Journal:
         return bool(tables)
 
     def _create(self) -> None:
-        if not self._is_there():
+        if not self._require_version(self._db):
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={VERSION}; COMMIT;")
 
     def _alone(self) -> FileLock:
         """Keeps other processes from making the journal at once: SQLite waits for nobody where it switches to WAL."""
         return FileLock(Path(f"{self.path}.lock"))
+
+    def check(self) -> None:
+        """Look through the whole file for damage; raises JournalError where there is any."""
+        with self._translated():
+            (first,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
+            if first != "ok":
+                raise sqlite3.DatabaseError(first)
 
     def close(self) -> None:
         """Close the file."""

@@ -25,8 +25,9 @@ from reflexarc.runs.teaching import lesson_of
 class Reply:
     """What a person or an agent answers.
 
-    playbook and resume_at belong to amend, steps to act, reason to abort; phase, text (a regular expression), needle
-    (a PNG file, as bytes or in base64) and element to teach. grant: operations that the person who replies authorises.
+    playbook and resume_at belong to amend, which goes on with the same playbook where none is given; steps to act,
+    reason to abort; phase, text (a regular expression), needle (a PNG file, as bytes or in base64) and element to
+    teach. grant: operations that the person who replies authorises.
     """
 
     kind: str
@@ -102,7 +103,7 @@ def _check_agent(state: RunState, reply: Reply, allowed: Sequence[str]) -> None:
     given: tuple[Step, ...] = ()
     if reply.kind == "act":
         given = load_steps(list(reply.steps), state.playbook, state.phases).steps
-    elif reply.kind == "amend":
+    elif reply.kind == "amend" and reply.playbook is not None:
         given = load_data(reply.playbook, state.phases).steps
     for step in given:
         if step.operation is not None and step not in state.playbook.steps:
@@ -176,10 +177,11 @@ def _lesson(state: RunState, reply: Reply, by: str) -> Lesson | None:
 
 
 def _check_amend(state: RunState, reply: Reply) -> None:
-    if reply.playbook is None:
-        raise PlaybookError("amend needs a playbook")
-    playbook = load_data(reply.playbook, state.phases)
-    _check_names(playbook, state)
+    if reply.playbook is None and reply.resume_at is None:
+        raise PlaybookError("amend needs a playbook, or resume_at for the step of this one to go on at")
+    playbook = state.playbook if reply.playbook is None else load_data(reply.playbook, state.phases)
+    if reply.playbook is not None:
+        _check_names(playbook, state)
     if isinstance(reply.resume_at, str) and playbook.index_of(reply.resume_at) is None:
         names = [step.name for step in playbook.steps]
         raise PlaybookError("resume_at: " + unknown("step", reply.resume_at, names))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reflexarc.errors import MachineError, ReflexarcError, RunError, SafetyError
+from reflexarc.errors import MachineError, ReflexarcError, RunError, SafetyError, interrupting
 from reflexarc.machine.guard import Permit
 from reflexarc.machine.hostpaths import HostPaths
 from reflexarc.machine.machine import Machine
@@ -102,7 +102,8 @@ class Runner:
         guard = self.machine.guard
         guard.fence = self.ledger.require_own
         try:
-            state = await self._go_on()
+            with interrupting(self.state.run_id):
+                state = await self._go_on()
             guard.fence = None
             return state
         finally:

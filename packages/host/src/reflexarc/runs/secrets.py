@@ -13,41 +13,54 @@ from urllib.parse import quote, quote_plus
 
 from reflexarc.errors import ConfigError
 from reflexarc.observation import Observation, ScreenText
+from reflexarc.plainfiles import read_plain
+from reflexarc.runs import keyring
 
 SHORTEST = 3
 LEAST_BEGINNING = 5
 MASK = "*"
-
-
 MAX_SIZE = 1 << 20
+# The reference of a secret that was typed, or handed over by a program: no other process can find it again.
+IN_MEMORY = "given by the caller"
 
 
 def resolve(name: str, reference: str) -> str:
-    """The value behind `env:NAME` or `file:PATH`.
+    """The value behind `env:NAME`, `file:PATH` or `keyring:NAME`.
 
     Raises ConfigError, which never holds the value, where there is none or it is too short to be masked.
     """
     kind, _, where = reference.partition(":")
-    if kind == "env":
-        value = os.environ.get(where)
-        if value is None:
-            raise ConfigError(f"the secret {name!r} is to come from the environment, and {where} is not set")
-    elif kind == "file":
-        try:
-            with Path(where).expanduser().open("rb") as file:
-                raw = file.read(MAX_SIZE + 1)
-            if len(raw) > MAX_SIZE:
+    match kind:
+        case "env":
+            value = os.environ.get(where)
+            if value is None:
                 raise ConfigError(
-                    f"the secret {name!r} can't be read from its file: more than {MAX_SIZE >> 20} MiB"
+                    f"the secret {name!r} is to come from the environment, and {where} is not set"
                 )
-            value = raw.decode("utf-8").removesuffix("\n")
-        except (OSError, UnicodeDecodeError, RuntimeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "no such file, or not UTF-8 text"
-            raise ConfigError(f"the secret {name!r} can't be read from its file: {reason}") from error
-    else:
-        what = "is given by where it is found, not as itself" if reference else "has to be given again"
-        raise ConfigError(f"the secret {name!r} {what}: --secret {name}=env:NAME or {name}=file:PATH")
+        case "file":
+            value = _from_file(name, Path(where))
+        case "keyring":
+            value = keyring.password(name, where)
+        case _:
+            again = reference in ("", IN_MEMORY)
+            what = "has to be given again" if again else "is given by where it is found, not as itself"
+            raise ConfigError(
+                f"the secret {name!r} {what}: --secret {name}=env:NAME, {name}=file:PATH or {name}=keyring:NAME"
+            )
     return checked(name, value)
+
+
+def _from_file(name: str, path: Path) -> str:
+    try:
+        raw = read_plain(path.expanduser(), MAX_SIZE)
+        if len(raw) > MAX_SIZE:
+            raise ConfigError(
+                f"the secret {name!r} can't be read from its file: more than {MAX_SIZE >> 20} MiB"
+            )
+        return raw.decode("utf-8").removesuffix("\n")
+    except (OSError, UnicodeDecodeError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no such file, or not UTF-8 text"
+        raise ConfigError(f"the secret {name!r} can't be read from its file: {reason}") from error
 
 
 def checked(name: str, value: str) -> str:

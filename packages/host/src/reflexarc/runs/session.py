@@ -9,7 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
 
-from reflexarc.errors import OffScriptError, OperationTimeoutError, PlaybookError, RunError, SafetyError
+from reflexarc.errors import (
+    OffScriptError,
+    OperationTimeoutError,
+    PlaybookError,
+    RunError,
+    SafetyError,
+    interrupting,
+)
 from reflexarc.machine.elements import Elements
 from reflexarc.machine.frame import Frame
 from reflexarc.machine.guarded import (
@@ -29,13 +36,14 @@ from reflexarc.machine.machine import Machine
 from reflexarc.machine.pointer import GuardedPointer
 from reflexarc.observation import Observation, Phases
 from reflexarc.playbook import engine, stepping, waiting
-from reflexarc.playbook.events import Observed, Started, Touched
+from reflexarc.playbook.events import Lost, Observed, Started, Touched
 from reflexarc.playbook.loader import load_data, load_file, load_text
 from reflexarc.playbook.model import Playbook
 from reflexarc.playbook.state import Reason, RunState, Stage
 from reflexarc.runs import secrets
 from reflexarc.runs.artifacts import RunFolder
 from reflexarc.runs.granting import GrantBook, MachineGrants
+from reflexarc.runs.hostfiles import misplaced
 from reflexarc.runs.journal import Journal
 from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.ownership import run_lock
@@ -55,7 +63,8 @@ class Session:
     runs: the folder of runs. place: what tells the machine from others of its name. drivers: what the machine is
     reached by. host: the files of this host that playbooks may name. phase_folder: of the user's own phases, where
     what runs are taught is kept; None to keep nothing. book: where grants are that a person gave in advance.
-    at_end: called with the id of a run of this machine that has ended; at_begin: of one that begins.
+    at_end: called with the id of a run of this machine that has ended; at_begin: of one that begins or goes on.
+    replaced: says of a run, in words, that its machine is another one than it was left on; None where it isn't.
     """
 
     machine: Machine
@@ -71,6 +80,7 @@ class Session:
     host: HostPaths = field(default_factory=HostPaths)
     phase_folder: Path | None = None
     book: GrantBook | None = None
+    replaced: Callable[[str], str | None] = lambda run_id: None
     _sends: int = 0
     _sent_at: float = field(default=float("-inf"))
     _seen: Observation | None = None
@@ -191,8 +201,11 @@ class Session:
                 machine=self.name,
                 operation="wait_for",
             )
+        remedy = "look at it before you go on"
+        if seen.phase == "power_off":
+            remedy = "it is off: switch it on first, with power.on()"
         raise OffScriptError(
-            f"waited for {wanted}, and it shows {seen.phase} ({held.reason}); look at it before you go on",
+            f"waited for {wanted}, and it shows {seen.phase} ({held.reason}); {remedy}",
             machine=self.name,
             reason=held.reason,
             phase=seen.phase,
@@ -224,9 +237,9 @@ class Session:
         """Start a run: check everything, take the locks, write its start; `Run.drive` then goes on.
 
         variables: values by name. secret_values: secrets by name, kept in memory only; secret_references say
-        where another process finds them again (`env:NAME`, `file:PATH`). grant: operation or class names that
-        a person authorises. start_at: name or index of the step to begin with. video: whether what the screen shows
-        is recorded, into `video.webp` of the run's folder.
+        where another process finds them again (`env:NAME`, `file:PATH`, `keyring:NAME`). grant: operation or class
+        names that a person authorises. start_at: name or index of the step to begin with. video: whether what the
+        screen shows is recorded, into `video.webp` of the run's folder.
 
         Raises PlaybookError, CapabilityError, MachineBusyError or SafetyError; nothing was sent then.
         """
@@ -243,7 +256,7 @@ class Session:
         values = {name: secrets.resolve(name, ref) for name, ref in references.items()}
         for name, value in (secret_values or {}).items():
             values[name] = secrets.checked(name, value)
-            references.setdefault(name, "given by the caller")
+            references.setdefault(name, secrets.IN_MEMORY)
         given = _variables(playbook, variables or {}, values)
         typed = [] if self.machine.guard.agent else _typed(playbook, variables or {})
         for name, operation in typed:
@@ -254,6 +267,7 @@ class Session:
         try:
             self._refuse_second_run()
             require(self.name, await preflight(self.machine, playbook.needs_from(index)))
+            self._require_files(playbook, given, [name for name, _ in typed], index)
             event = replace(
                 self._started(playbook.source, time.monotonic(), _new_id()),
                 variables=given,
@@ -269,13 +283,26 @@ class Session:
             self.lock.release()
             raise
 
+    def _require_files(
+        self, playbook: Playbook, given: Mapping[str, object], typed: Sequence[str], index: int
+    ) -> None:
+        """Raise SafetyError for a file of this host that a step is sure to need and can't use."""
+        for found in misplaced(playbook, self.host, given, typed=typed, start_at=index):
+            if found.sure:
+                raise SafetyError(
+                    f"{self.name}: step {found.step.name!r}: {found.error}",
+                    rule=found.error.rule,
+                    operation=found.error.operation,
+                )
+
     def _refuse_second_run(self) -> None:
         """A run that is held or interrupted goes first: its machine is as it left it."""
         for run in self.journal.runs(place=self.place, open_only=True):
             stands = "held" if run.stage == Stage.HELD else "interrupted"
             raise RunError(
                 f"{self.name}: run {run.run_id} ({run.playbook}) is {stands} on this machine; "
-                f"`reflexarc runs {'reply' if stands == 'held' else 'resume'} {run.run_id}` goes on with it, "
+                f"`reflexarc runs {'reply' if stands == 'held' else 'resume'} {run.run_id}"
+                f"{' resume' if stands == 'held' else ''}` goes on with it, "
                 f"`reflexarc runs abort {run.run_id}` ends it",
                 run_id=run.run_id,
             )
@@ -288,7 +315,8 @@ class Session:
         lock.acquire()
         try:
             ledger = Ledger.begin(self.journal, event)
-            self.at_begin(run_id)
+            with interrupting(run_id):
+                self.at_begin(run_id)
         except BaseException:
             lock.release()
             raise
@@ -301,6 +329,7 @@ class Session:
     ) -> Run:
         """Go on with a run that no process drives, held or interrupted.
 
+        One whose machine is gone, and another one in its place, is held anew with `connection_lost`.
         Raises RunError where it can't be, MachineBusyError where another process drives it.
         """
         lock = run_lock(self.runs, run_id)
@@ -317,8 +346,11 @@ class Session:
                 name: given[name] if name in given else secrets.resolve(name, reference)
                 for name, reference in ledger.state.secrets.items()
             }
-            ledger.take_up()
-            self.at_begin(run_id)
+            with interrupting(run_id):
+                ledger.take_up()
+                if (why := self.replaced(run_id)) is not None:
+                    ledger.record(Lost(time.monotonic(), why, gone=True))
+                self.at_begin(run_id)
         except BaseException:
             lock.release()
             raise

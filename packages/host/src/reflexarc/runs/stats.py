@@ -84,7 +84,10 @@ def stats(journal: Journal, runs: Path, by: str, *, limit: int | None = None) ->
 
 
 def _names(run: Summary, record: Record, by: str) -> Sequence[str]:
+    first = record.events[0]
     if by == "driver":
-        first = record.events[0]
         return (first.drivers if isinstance(first, Started) else ()) or (UNKNOWN,)
-    return (run.machine if by == "machine" else run.playbook,)
+    if by == "machine":
+        return (run.machine,)
+    # A run that was amended goes by another name by now.
+    return (str(first.playbook.get("name", UNKNOWN)) if isinstance(first, Started) else run.playbook,)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from reflexarc.errors import ConfigError
+from reflexarc.plainfiles import read_plain
 
 if TYPE_CHECKING:
     import yaml
@@ -26,9 +27,10 @@ class NodeReader:
 
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         try:
-            if self.path.stat().st_size > _MAX_FILE:
+            raw = read_plain(self.path, _MAX_FILE)
+            if len(raw) > _MAX_FILE:
                 raise ConfigError("the file is larger than 1 MiB", path=self.path)
-            text = self.path.read_text(encoding="utf-8")
+            text = raw.decode("utf-8")
             for event in yaml.parse(text, Loader=loader):
                 if isinstance(event, yaml.AliasEvent):
                     line = event.start_mark.line + 1 if event.start_mark else None

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from pathlib import Path
 
 from reflexarc.errors import ConfigError
 from reflexarc.machine.frame import Frame, pixels_of
+from reflexarc.plainfiles import read_plain
+
+# A picture of 64 megapixels in 32 bits, as it is.
+MAX_FILE = 1 << 28
 
 
 def load_frame(path: Path) -> Frame:
@@ -20,7 +25,8 @@ def load_frame(path: Path) -> Frame:
         with warnings.catch_warnings():
             # Between Pillow's two bounds it only warns; ours, which lies in between, is checked before decoding.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(path) as image:
+            file = io.BytesIO(read_plain(path, MAX_FILE))
+            with Image.open(file) as image:
                 return Frame(pixels_of(image), 0.0, 1)
     except FileNotFoundError:
         raise ConfigError("there is no such file", path=path) from None

@@ -37,6 +37,7 @@ from reflexarc.errors import ConfigError
 from reflexarc.machine import patch
 from reflexarc.machine.accessibility import Selector
 from reflexarc.observation import LIKENESS, Phase
+from reflexarc.plainfiles import read_plain
 from reflexarc.sensing.evidence import PLACES, AllOf, AnyOf, Evidence, Highlighted, Not, Seen, Text
 from reflexarc.sensing.needle import DIGEST_SIZE, Needle, Patch, Region
 from reflexarc.sensing.nodes import NodeReader, line_of
@@ -192,8 +193,7 @@ class _File(NodeReader):
         if Path(image).name != image:
             self.wrong(entries["image"], "an image is a file in the folder of this one")
         try:
-            with (self.path.parent / image).open("rb") as file:
-                png = file.read(patch.MAX_FILE + 1)
+            png = read_plain(self.path.parent / image, patch.MAX_FILE)
             height, width = (1, 1) if self._shipped else patch.decode(png).shape
         except (OSError, ValueError) as error:
             self.wrong(entries["image"], f"the image {image!r}: {error}")

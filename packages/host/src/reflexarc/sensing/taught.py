@@ -14,6 +14,7 @@ from typing import Any
 
 from reflexarc.errors import ConfigError
 from reflexarc.machine.accessibility import Selector
+from reflexarc.plainfiles import read_plain
 from reflexarc.sensing.evidence import Evidence, Seen, Text
 from reflexarc.sensing.needle import Patch
 from reflexarc.sensing.recogniser import Recogniser
@@ -179,8 +180,7 @@ def _kept(folder: Path, name: str) -> Kept:
 def _content(folder: Path, name: str) -> dict[str, object]:
     file = _file(folder, name)
     try:
-        with file.open(encoding="utf-8") as opened:
-            content = json.loads(opened.read(_MAX_FILE))
+        content = json.loads(read_plain(file, _MAX_FILE))
     except OSError as error:
         raise ConfigError(f"it can't be read: {error.strerror}", path=file) from error
     except (ValueError, RecursionError) as error:

@@ -19,6 +19,7 @@ import numpy as np
 
 from reflexarc.errors import ConfigError
 from reflexarc.observation import CONFIDENT, UNKNOWN
+from reflexarc.plainfiles import read_plain
 from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.pictures import load_frame
 from reflexarc.sensing.recogniser import Recognisers
@@ -199,8 +200,9 @@ def _json(text: str, path: Path, line: int | None) -> object:
 
 def _text(path: Path, limit: int = _MAX_INDEX) -> str:
     try:
-        if path.stat().st_size > limit:
+        raw = read_plain(path, limit)
+        if len(raw) > limit:
             raise ConfigError(f"the file is larger than {limit >> 10} KiB", path=path)
-        return path.read_text(encoding="utf-8")
+        return raw.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the file can't be read: {error}", path=path) from error
