@@ -11,12 +11,8 @@ from mcp.server.mcpserver.exceptions import ResourceError
 
 from reflexarc.errors import ReflexarcError
 from reflexarc.inventory.places import phase_folders, places
-from reflexarc.playbook.schema import schema
-from reflexarc.runs.describe import describe_run
 from reflexarc.runs.journal import Journal
-from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.ownership import is_driven, standing
-from reflexarc.sensing.recognise import load_recognisers
 
 MAX_RUNS = 50
 MAX_PICTURE = 8 << 20
@@ -39,6 +35,9 @@ def register(server: MCPServer[Any]) -> None:
     @server.resource("reflexarc://runs/{run_id}", mime_type="application/json")
     def run(run_id: str) -> str:
         """One run: outcome, telemetry, what it registered, its escalation."""
+        from reflexarc.runs.describe import describe_run
+        from reflexarc.runs.ledger import Ledger
+
         try:
             with closing(Journal(places().journal)) as journal:
                 found = journal.find(run_id)
@@ -63,4 +62,7 @@ def register(server: MCPServer[Any]) -> None:
     @server.resource("reflexarc://playbook-format", mime_type="application/schema+json")
     def playbook_format() -> str:
         """The JSON Schema of playbooks, with what each key means."""
+        from reflexarc.playbook.schema import schema
+        from reflexarc.sensing.recognise import load_recognisers
+
         return json.dumps(schema(load_recognisers(phase_folders()).phases), indent=1)

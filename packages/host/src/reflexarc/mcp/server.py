@@ -1,11 +1,16 @@
-"""The MCP server: its tools, and how it lives; `tools` do what is asked, here it is only named and described."""
+"""The MCP server: its tools, named and described, and how it lives.
+
+What a tool does is loaded when it is called: the SDK alone takes a second, and a client waits for the list.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import CallToolResult, ToolAnnotations
@@ -13,12 +18,12 @@ from pydantic import Field
 
 from reflexarc import __version__
 from reflexarc.errors import ConfigError
-from reflexarc.mcp import computer as pixels
-from reflexarc.mcp import control, guest, looking, playbooks, prompts, resources
-from reflexarc.mcp.hub import Hub
+from reflexarc.mcp import prompts, resources
 from reflexarc.mcp.results import answering
-from reflexarc.mcp.runs import Runs, status
-from reflexarc.runs.replies import Reply
+
+if TYPE_CHECKING:
+    from reflexarc.mcp.hub import Hub
+    from reflexarc.mcp.runs import Runs
 
 INSTRUCTIONS = (
     "reflexarc drives machines on their real state, from firmware to desktop. `observe` says what phase a machine "
@@ -34,18 +39,42 @@ MachineName = Annotated[str, Field(description="The machine's name, see `machine
 Text = Annotated[str, Field(max_length=100_000)]
 
 
+@dataclass
+class Served:
+    """The machines and runs of one server."""
+
+    inventory: Path | None
+    dry_run: bool
+
+    @cached_property
+    def hub(self) -> Hub:
+        from reflexarc.mcp.hub import Hub
+
+        return Hub(self.inventory, dry_run=self.dry_run)
+
+    @cached_property
+    def runs(self) -> Runs:
+        from reflexarc.mcp.runs import Runs
+
+        return Runs(self.hub)
+
+    async def close(self) -> None:
+        """Leave the runs that are under way, and close every machine."""
+        for name in ("runs", "hub"):
+            if name in self.__dict__:
+                await getattr(self, name).close()
+
+
 def build(inventory: Path | None = None, *, dry_run: bool = False) -> MCPServer[Any]:
     """The server for the machines of an inventory; with dry_run nothing is ever sent to one."""
-    hub = Hub(inventory, dry_run=dry_run)
-    runs = Runs(hub)
+    served = Served(inventory, dry_run)
 
     @asynccontextmanager
     async def life(_: MCPServer[Any]) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            await runs.close()
-            await hub.close()
+            await served.close()
 
     server: MCPServer[Any] = MCPServer(
         "reflexarc",
@@ -55,24 +84,26 @@ def build(inventory: Path | None = None, *, dry_run: bool = False) -> MCPServer[
         lifespan=life,
         log_level="WARNING",
     )
-    _look(server, hub)
-    _computer(server, hub)
-    _guest(server, hub)
-    _control(server, hub)
-    _runs(server, hub, runs)
-    _answers(server, hub, runs)
-    _playbooks(server, hub)
+    _look(server, served)
+    _computer(server, served)
+    _guest(server, served)
+    _control(server, served)
+    _runs(server, served)
+    _answers(server, served)
+    _playbooks(server, served)
     resources.register(server)
     prompts.register(server)
     return server
 
 
-def _look(server: MCPServer[Any], hub: Hub) -> None:
+def _look(server: MCPServer[Any], served: Served) -> None:
     @server.tool(annotations=READS)
     @answering
     async def machines() -> CallToolResult:
         """List the machines, whether they run, and what agents are allowed to do with each."""
-        return await looking.machines(hub)
+        from reflexarc.mcp import looking
+
+        return await looking.machines(served.hub)
 
     @server.tool(annotations=READS)
     @answering
@@ -87,7 +118,9 @@ def _look(server: MCPServer[Any], hub: Hub) -> None:
         ] = False,
     ) -> CallToolResult:
         """Say what phase a machine is in (grub_menu, login_prompt, ...), how sure that is and what it shows."""
-        return await looking.observe(hub, machine, image=image, text=text, outline=outline)
+        from reflexarc.mcp import looking
+
+        return await looking.observe(served.hub, machine, image=image, text=text, outline=outline)
 
 
 Action = Literal[
@@ -99,7 +132,7 @@ Action = Literal[
 Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
 
 
-def _computer(server: MCPServer[Any], hub: Hub) -> None:
+def _computer(server: MCPServer[Any], served: Served) -> None:
     @server.tool(annotations=ACTS)
     @answering
     async def computer(
@@ -138,12 +171,14 @@ def _computer(server: MCPServer[Any], hub: Hub) -> None:
         Pixels (screenshot, left_click at coordinate, type, key) are for where no element exists. Coordinates are
         those of the last image of this machine. An act answers with what changed, not with the whole screen.
         """
+        from reflexarc.mcp import computer as pixels
+
         wish = pixels.Wish(action, coordinate, start_coordinate, text, scroll_direction, scroll_amount, duration,
                            region, ref, value, role, name, screenshot)  # fmt: skip
-        return await pixels.computer(hub, machine, wish)
+        return await pixels.computer(served.hub, machine, wish)
 
 
-def _guest(server: MCPServer[Any], hub: Hub) -> None:
+def _guest(server: MCPServer[Any], served: Served) -> None:
     @server.tool(name="exec", annotations=DESTROYS)
     @answering
     async def execute(
@@ -155,8 +190,10 @@ def _guest(server: MCPServer[Any], hub: Hub) -> None:
         env: dict[str, str] | None = None,
     ) -> CallToolResult:
         """Run a shell command inside the guest; its output is told as it comes, and its exit status at the end."""
+        from reflexarc.mcp import guest
+
         said = _saying(ctx)
-        return await guest.execute(hub, machine, command, timeout=timeout, cwd=cwd, env=env, said=said)
+        return await guest.execute(served.hub, machine, command, timeout=timeout, cwd=cwd, env=env, said=said)
 
     @server.tool(annotations=DESTROYS)
     @answering
@@ -169,21 +206,25 @@ def _guest(server: MCPServer[Any], hub: Hub) -> None:
         executable: bool = False,
     ) -> CallToolResult:
         """Read or write a file inside the guest, at most 1 MiB of it."""
+        from reflexarc.mcp import guest
+
         if action == "read":
-            return await guest.read_file(hub, machine, path)
+            return await guest.read_file(served.hub, machine, path)
         return await guest.write_file(
-            hub, machine, path, text=text, base64_data=base64, executable=executable
+            served.hub, machine, path, text=text, base64_data=base64, executable=executable
         )
 
 
-def _control(server: MCPServer[Any], hub: Hub) -> None:
+def _control(server: MCPServer[Any], served: Served) -> None:
     @server.tool(annotations=DESTROYS)
     @answering
     async def power(
         machine: MachineName, action: Literal["status", "on", "shutdown", "off", "reset", "cycle"] = "status"
     ) -> CallToolResult:
         """Tell or switch the power. All but status and on need a person's grant."""
-        return await control.power(hub, machine, action)
+        from reflexarc.mcp import control
+
+        return await control.power(served.hub, machine, action)
 
     @server.tool(annotations=DESTROYS)
     @answering
@@ -193,7 +234,9 @@ def _control(server: MCPServer[Any], hub: Hub) -> None:
         source: Annotated[str | None, Field(max_length=4096)] = None,
     ) -> CallToolResult:
         """Tell, insert or eject the image in the machine's drive. Changing it needs a person's grant."""
-        return await control.media(hub, machine, action, source)
+        from reflexarc.mcp import control
+
+        return await control.media(served.hub, machine, action, source)
 
     @server.tool(annotations=DESTROYS)
     @answering
@@ -205,7 +248,9 @@ def _control(server: MCPServer[Any], hub: Hub) -> None:
         once: bool = True,
     ) -> CallToolResult:
         """Tell or set what the machine starts from. Setting it needs a person's grant."""
-        return await control.boot_device(hub, machine, device, once=once)
+        from reflexarc.mcp import control
+
+        return await control.boot_device(served.hub, machine, device, once=once)
 
     @server.tool(annotations=DESTROYS)
     @answering
@@ -215,7 +260,9 @@ def _control(server: MCPServer[Any], hub: Hub) -> None:
         name: Annotated[str | None, Field(max_length=64)] = None,
     ) -> CallToolResult:
         """List, save, restore or delete saved states of a virtual machine. Restore and delete need a person's grant."""
-        return await control.snapshot(hub, machine, action, name)
+        from reflexarc.mcp import control
+
+        return await control.snapshot(served.hub, machine, action, name)
 
 
 RunId = Annotated[str, Field(max_length=64)]
@@ -237,7 +284,7 @@ def _saying(ctx: Context) -> Callable[[str], Awaitable[None]]:
     return said
 
 
-def _runs(server: MCPServer[Any], hub: Hub, runs: Runs) -> None:
+def _runs(server: MCPServer[Any], served: Served) -> None:
     @server.tool(annotations=DESTROYS)
     @answering
     async def run_playbook(
@@ -251,25 +298,31 @@ def _runs(server: MCPServer[Any], hub: Hub, runs: Runs) -> None:
 
         Its destructive steps fire only where a person granted them to this run.
         """
-        run_id = await runs.start(machine, playbook, vars or {})
-        await runs.wait(run_id, wait, _saying(ctx))
+        from reflexarc.mcp.runs import status
+
+        run_id = await served.runs.start(machine, playbook, vars or {})
+        await served.runs.wait(run_id, wait, _saying(ctx))
         return status(run_id)
 
     @server.tool(annotations=READS)
     @answering
     async def run_status(run_id: RunId, image: bool = True) -> CallToolResult:
         """Tell how a run stands: its outcome, step and telemetry, its question and the screen where it is held."""
+        from reflexarc.mcp.runs import status
+
         return status(run_id, image=image)
 
     @server.tool(annotations=READS)
     @answering
     async def run_wait(run_id: RunId, ctx: Context, timeout: Seconds = 60.0) -> CallToolResult:
         """Wait until a run asks or has ended, and tell how it stands."""
-        await runs.wait(run_id, timeout, _saying(ctx))
+        from reflexarc.mcp.runs import status
+
+        await served.runs.wait(run_id, timeout, _saying(ctx))
         return status(run_id)
 
 
-def _answers(server: MCPServer[Any], hub: Hub, runs: Runs) -> None:
+def _answers(server: MCPServer[Any], served: Served) -> None:
     @server.tool(annotations=DESTROYS)
     @answering
     async def reply_escalation(
@@ -287,11 +340,15 @@ def _answers(server: MCPServer[Any], hub: Hub, runs: Runs) -> None:
         wait: Seconds = 60.0,
     ) -> CallToolResult:
         """Answer a held run: resume (the same step again), amend, act (do these steps first), teach, or abort."""
-        data = playbooks.data(playbook, hub.inventory()) if playbook is not None else None
+        from reflexarc.mcp import playbooks
+        from reflexarc.mcp.runs import status
+        from reflexarc.runs.replies import Reply
+
+        data = playbooks.data(playbook, served.hub.inventory()) if playbook is not None else None
         answer = Reply(reply, playbook=data, resume_at=resume_at, steps=steps or (), reason=reason, phase=phase,
                        text=text, element=element)  # fmt: skip
-        await runs.reply(run_id, escalation_id, answer)
-        await runs.wait(run_id, wait, _saying(ctx))
+        await served.runs.reply(run_id, escalation_id, answer)
+        await served.runs.wait(run_id, wait, _saying(ctx))
         return status(run_id)
 
     @server.tool(annotations=ACTS)
@@ -300,25 +357,29 @@ def _answers(server: MCPServer[Any], hub: Hub, runs: Runs) -> None:
         run_id: RunId, reason: Annotated[str, Field(max_length=1000)] = "cancelled by an agent"
     ) -> CallToolResult:
         """End a run that is held, interrupted or under way here; what it did stays done."""
-        await runs.cancel(run_id, reason)
+        from reflexarc.mcp.runs import status
+
+        await served.runs.cancel(run_id, reason)
         return status(run_id, image=False)
 
 
-def _playbooks(server: MCPServer[Any], hub: Hub) -> None:
+def _playbooks(server: MCPServer[Any], served: Served) -> None:
     @server.tool(name="playbooks", annotations=READS)
     @answering
     async def list_playbooks(
         action: Literal["list", "show", "validate", "schema"] = "list", playbook: Playbook | None = None
     ) -> CallToolResult:
         """List playbooks, show or check one, or tell their JSON Schema."""
+        from reflexarc.mcp import playbooks
+
         if action == "list":
-            return playbooks.listed(hub.inventory())
+            return playbooks.listed(served.hub.inventory())
         if action == "schema":
             return playbooks.schema_shown()
         if playbook is None:
             raise ConfigError(f"{action} needs playbook")
         if action == "validate":
-            return playbooks.validated(playbook, hub.inventory())
+            return playbooks.validated(playbook, served.hub.inventory())
         if not isinstance(playbook, str):
             raise ConfigError("show needs the path or the name of a playbook")
-        return playbooks.shown(playbook, hub.inventory())
+        return playbooks.shown(playbook, served.hub.inventory())
