@@ -84,11 +84,11 @@ def killed(agent: Agent) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def streamed(agent: Agent, *, decoded: bool) -> float:
+def streamed(agent: Agent, *, decoded: bool, raw: bool) -> float:
     """MiB/s of a command's output through the agent, read as frames or, to see the agent alone, as bytes."""
     with agent.host() as host:
         began = time.perf_counter()
-        host.start(Exec(argv=STREAM))
+        host.start(Exec(argv=STREAM, raw=raw))
         if decoded:
             left = SIZE
             while not isinstance(frame := host.frame(), Exit):
@@ -119,8 +119,10 @@ def bare_stream(*, relayed: bool) -> float:
 def streams(agent: Agent) -> dict[str, float]:
     """Medians of interleaved rounds, as a shared host slows down and speeds up."""
     cases: dict[str, Callable[[], float]] = {
-        "stream, decoded": partial(streamed, agent, decoded=True),
-        "stream, the agent alone": partial(streamed, agent, decoded=False),
+        "stream, raw": partial(streamed, agent, decoded=True, raw=True),
+        "stream, raw, the agent alone": partial(streamed, agent, decoded=False, raw=True),
+        "stream, base64": partial(streamed, agent, decoded=True, raw=False),
+        "stream, base64, the agent alone": partial(streamed, agent, decoded=False, raw=False),
         "stream, peer: relayed by Python": partial(bare_stream, relayed=True),
         "stream, peer: straight into the socket": partial(bare_stream, relayed=False),
     }
@@ -146,7 +148,7 @@ def main() -> None:
         figures[name] = {"mib_per_s": round(rate, 1), "percent_of_bare": round(100 * rate / bare)}
         print(f"{name:<40} {rate:8.1f} MiB/s  {100 * rate / bare:4.0f} %")
     print(
-        f"{'the agent grew by':<40} {figures['rss_growth_mib']:>8} MiB while {2 * ROUNDS} x {MIB} MiB passed"
+        f"{'the agent grew by':<40} {figures['rss_growth_mib']:>8} MiB while {4 * ROUNDS} x {MIB} MiB passed"
     )
     print(json.dumps(figures))
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import reflexarc_agent
 import reflexarc_wire
 from reflexarc_wire import Answer, HostEnd
-from reflexarc_wire.frames import Exit, FromGuest, FromHost, NotStarted, Stderr, Stdout
+from reflexarc_wire.frames import Credit, Exit, FromGuest, FromHost, NotStarted, Stderr, Stdout
 from reflexarc_wire.replies import Failure, PingReply
 from reflexarc_wire.requests import Exec, Ping, Request
 
@@ -105,8 +105,9 @@ class Host:
         found = b""
         while not found.endswith(b"\n"):
             frame = self.frame()
-            assert isinstance(frame, Stdout), frame
-            found += frame.d
+            if not isinstance(frame, Credit):
+                assert isinstance(frame, Stdout), frame
+                found += frame.d
         return found.strip()
 
     def close(self) -> None:
@@ -215,9 +216,12 @@ def command(*arguments: str) -> list[str]:
 
 @contextmanager
 def running(path: Path, *arguments: str, extra: Mapping[str, str] | None = None) -> Iterator[Agent]:
-    """Run an agent on a unix socket; what it says on stderr after its start must be nothing."""
+    """Run an agent on a unix socket; what it says on stderr after its start must be nothing.
+
+    It serves the desktop that `extra` names, and looks for none of its own: that could be anybody's.
+    """
     process = subprocess.Popen(
-        command("--unix", str(path), *arguments),
+        command("--unix", str(path), *([] if extra else ["--headless"]), *arguments),
         env={**environment(), **(extra or {})},
         stderr=subprocess.PIPE,
         text=True,

@@ -6,6 +6,7 @@ kernels are downloaded once where they are not installed, and kept in the user's
 
 from __future__ import annotations
 
+import hashlib
 import lzma
 import os
 import shlex
@@ -16,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reflexarc.demo.debian import fetch, needed
+from reflexarc.demo.debian import candidates, fetch, merged_root, needed, unpack
 
 # Each entry does its deed and leaves the menu open; the hotkey is the first letter.
 GRUB_CONFIG = """
@@ -110,6 +111,19 @@ done
 true
 """
 
+# Runs one program of Python's, which talks to the serial port.
+PYTHON_INIT = """#!/bin/sh
+export PATH=/bin
+mount -t devtmpfs dev /dev
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+ls /modules | grep -v '[.]ko$' | xargs load
+ip link set lo up
+ip link set eth0 up 2> /dev/null && ip address add 10.0.2.15/24 dev eth0
+exec /usr/bin/python3 -E -s -S /program.py < /dev/null > /dev/ttyS0 2>&1
+"""
+PYTHON_PACKAGES = ("python3", "libpython3", "libc6", "libexpat1", "zlib1g")
+
 BASIC_MODULES = ("evdev", "button")
 DESK_MODULES = (
     *BASIC_MODULES, "xhci-pci", "hid-generic", "usbhid", "bochs", "virtio-gpu", "virtio-pci", "ata_piix",
@@ -175,6 +189,43 @@ def build_desk(folder: Path) -> Path:
     return _program(folder, full_kernel(), DESK_INIT, DESK_MODULES)
 
 
+def build_guest(root: Path, init: str, modules: Sequence[str], image: Path) -> None:
+    """Add busybox, modules of the cloud kernel and an init to a tree, and pack it as an initramfs."""
+    _initrd(root, cloud_kernel(), init, modules, image)
+
+
+def build_python(folder: Path, program: str, modules: Sequence[str]) -> Path:
+    """Build a Linux whose only process is a Python program in an empty folder; return a QEMU which boots it."""
+    qemu = _program(folder, cloud_kernel(), PYTHON_INIT, modules, {"program.py": program})
+    image = folder / "initrd"
+    with image.open("ab") as out:
+        out.write(bytes(-out.tell() % 512) + _python().read_bytes())
+    return qemu
+
+
+def _python() -> Path:
+    """An archive of Debian's smallest Python, from the cache, made from packages where it isn't there."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "reflexarc/kernels"
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as scratch:
+        names = [
+            name for name in needed(["python3-minimal"], Path(scratch)) if name.startswith(PYTHON_PACKAGES)
+        ]
+        version = hashlib.sha256(repr(sorted(candidates(names).items())).encode()).hexdigest()[:16]
+        found = cache / f"python-{version}.cpio"
+        if not found.exists():
+            root = merged_root(Path(scratch, "root"))
+            unpack(fetch(names, Path(scratch)), root)
+            for useless in ("usr/share", "usr/lib/x86_64-linux-gnu/gconv", "usr/sbin", "sbin", "etc"):
+                path = root / useless
+                path.unlink() if path.is_symlink() else shutil.rmtree(path, ignore_errors=True)
+            # The other archive has a folder of that name, with BusyBox in it.
+            (root / "bin").unlink()
+            _pack(root, Path(scratch, "archive"))
+            Path(scratch, "archive").rename(found)
+    return found
+
+
 def _downloaded(package: str) -> Kernel:
     """The kernel that the package stands for, from the cache, downloaded by apt where it isn't there."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "reflexarc/kernels"
@@ -191,8 +242,10 @@ def _downloaded(package: str) -> Kernel:
     return Kernel(next((root / "boot").glob("vmlinuz-*")), root)
 
 
-def _program(folder: Path, kernel: Kernel, init: str, modules: Sequence[str]) -> Path:
-    _initrd(folder / "root", kernel, init, modules, folder / "initrd")
+def _program(
+    folder: Path, kernel: Kernel, init: str, modules: Sequence[str], files: Mapping[str, str] | None = None
+) -> Path:
+    _initrd(folder / "root", kernel, init, modules, folder / "initrd", files)
     program = folder / "qemu-with-linux"
     loaded = ["-kernel", str(kernel.image), "-initrd", str(folder / "initrd")]
     kernel_options = ["-append", "quiet console=ttyS0 console=tty0"]
@@ -210,7 +263,7 @@ def _initrd(
     files: Mapping[str, str] | None = None,
 ) -> None:
     for name in ("bin", "dev", "proc", "sys", "modules"):
-        (root / name).mkdir(parents=True)
+        (root / name).mkdir(parents=True, exist_ok=True)
     shutil.copy("/bin/busybox", root / "bin/busybox")
     subprocess.run([root / "bin/busybox", "--install", "-s", root / "bin"], check=True)
     for link in (root / "bin").iterdir():
@@ -225,6 +278,10 @@ def _initrd(
     for name, text in (files or {}).items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text)
+    _pack(root, image)
+
+
+def _pack(root: Path, image: Path) -> None:
     names = "\n".join(str(path.relative_to(root)) for path in root.rglob("*"))
     with open(image, "wb") as out:
         subprocess.run(

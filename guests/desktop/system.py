@@ -98,6 +98,7 @@ def _leave_out(root: Path) -> None:
 def _configure(root: Path) -> None:
     """Do what the packages' scripts would have done, and what makes it this system."""
     shutil.copytree(FILES, root, dirs_exist_ok=True)
+    (root / "usr/local/lib").mkdir(parents=True)
     for source in APPS.glob("*.py"):
         shutil.copy(source, root / "usr/local/lib" / source.name)
     for name, target in _LINKS.items():
@@ -120,6 +121,8 @@ def _configure(root: Path) -> None:
     for name in ("proc", "sys", "dev", "run", "tmp", "mnt"):
         (root / name).mkdir(exist_ok=True)
     run("ldconfig", "-r", root)
+    # The accessibility bus does not start without schemas.
+    run(next(root.glob("usr/lib/*/glib-2.0/glib-compile-schemas")), root / "usr/share/glib-2.0/schemas")
 
 
 def _accounts(root: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.contract.rigs import PLAYED_MENU, PLAYED_SYSTEM, Machine, Rig, played, said
 from tests.desktop import accessibility, desktop, gtk3, own_gtk3, x11  # noqa: F401  (fixtures)
 from tests.guests import build_cdrom, build_desk, build_linux
+from tests.sshd import own_state, ssh_state, sshd  # noqa: F401  (fixtures)
 
 from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.driver import open_driver

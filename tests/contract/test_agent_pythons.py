@@ -68,7 +68,7 @@ def test_the_agent_runs_as_one_file(python: tuple[int, int], archive: Path, tmp_
         {"op": "fly"},
     ]
     stdin = b"".join(json.dumps(request).encode() + b"\n" for request in requests) + b"\xff\n"
-    found = run(python, archive, "--stdio", stdin=stdin)
+    found = run(python, archive, "--stdio", "--headless", stdin=stdin)
     assert found.stderr == b""
     replies = [json.loads(line) for line in found.stdout.splitlines()]
     assert (replies[0]["version"], replies[0]["id"]) == (VERSION, 1)

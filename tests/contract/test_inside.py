@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, aclosing
+from pathlib import Path
 
 import pytest
+from tests.agents import Agent, running
+from tests.lent import lent
+from tests.sshd import inside as over_ssh
 
+from reflexarc.drivers.agent.driver import AgentCapabilities
 from reflexarc.drivers.replay.driver import open_replay
 from reflexarc.drivers.replay.script import Ran, ReplayGuest, ReplayScript
 from reflexarc.errors import OperationRejectedError
@@ -17,16 +22,56 @@ BOTH = "echo out; echo err >&2; exit 5"
 MANY = "head -c 100000 /dev/zero"
 
 
-@pytest.fixture(params=["replay"])
+class ThroughAgent:
+    """A shell, and files, through a driver that is opened for each call."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    def _lent(self) -> AbstractAsyncContextManager[AgentCapabilities]:
+        return lent(self._socket.parent, transport="unix", path=self._socket)
+
+    async def run(self, command: Command) -> AsyncGenerator[Output | Exited, None]:
+        async with self._lent() as found:
+            assert found.shell is not None
+            async with aclosing(found.shell.run(command)) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+    async def read(self, path: str) -> AsyncGenerator[bytes, None]:
+        async with self._lent() as found:
+            assert found.files is not None
+            async with aclosing(found.files.read(path)) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+    async def write(self, path: str, pieces: AsyncIterator[bytes], *, mode: int) -> None:
+        async with self._lent() as found:
+            assert found.files is not None
+            await found.files.write(path, pieces, mode=mode)
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    with running(tmp_path_factory.mktemp("agent") / "a.sock") as agent:
+        yield agent
+
+
+@pytest.fixture(params=["replay", "agent", "ssh"])
 def inside(request: pytest.FixtureRequest) -> tuple[Shell, Files]:
+    if request.param == "ssh":
+        return over_ssh(request.getfixturevalue("sshd"), request.getfixturevalue("ssh_state"))
+    if request.param == "agent":
+        through = ThroughAgent(request.getfixturevalue("agent").path)
+        return through, through
     guest = ReplayGuest(
         commands={BOTH: Ran(b"out\n", b"err\n", 5), "echo a  b": Ran(b"a  b\n"), MANY: Ran(bytes(100_000))},
         files={"/etc/hostname": b"lab\n"},
     )
-    lent = open_replay(ReplayScript(guest=guest))
-    assert lent.shell is not None
-    assert lent.files is not None
-    return lent.shell, lent.files
+    played = open_replay(ReplayScript(guest=guest))
+    assert played.shell is not None
+    assert played.files is not None
+    return played.shell, played.files
 
 
 def ran(shell: Shell, command: Command) -> tuple[dict[Stream, bytes], list[int]]:

@@ -25,9 +25,10 @@ from reflexarc.machine.policy import chord_operation, is_destructive
 from reflexarc.playbook import format as tables
 from reflexarc.playbook.actions import ACTIONS
 from reflexarc.playbook.document import parse
+from reflexarc.playbook.element_loader import REF
 from reflexarc.playbook.loader import load_data, load_file
 from reflexarc.playbook.schema import schema
-from reflexarc.playbook.spelling import chord_pattern, power_pattern
+from reflexarc.playbook.spelling import END, chord_pattern, power_pattern
 from reflexarc.sensing.recognise import load_recognisers
 
 PHASES = load_recognisers().phases
@@ -80,7 +81,11 @@ EXAMPLES: Mapping[str, list[Any]] = {
     ],
     "pattern": ["a+", "(", "^(a*)*$", "", "x" * 500],
 }
-STRINGS: Mapping[str, list[str]] = {r"\S": ["menu", " a "], "TEMPLATE": ["say {{ disk }}", "plain", "a\n"]}
+STRINGS: Mapping[str, list[str]] = {
+    r"\S": ["menu", " a "],
+    "TEMPLATE": ["say {{ disk }}", "plain", "a\n"],
+    REF + END: ["{{ r2.ref }}"],
+}
 ODD: list[Any] = [
     None, True, False, 0, 1, 1.0, 1.5, -1, 10**9, "", " ", "x", "x\n", "grub_menu", "unknown", "power.*", "*", "p*",
     "ctrl+alt+delete", "Enter", "ctrl+", "+", "{{ a b }}", "{{{ a }}", "{{ a }}}", "}}", [], {}, [None], [1, 2], [[]],
@@ -89,11 +94,15 @@ ODD: list[Any] = [
     {"a": "b"}, {"a": 1}, {"a": "{{ b c }}"}, ["a", "{{ x }}"], ["{{ a b }}"], [1.0], [256], 2.0, 40_000, "cdrom",
     {"rollback": "a"}, {"rollback": "{{ a }}"}, {"rollback": " "}, {"include": "a.yaml"},
     {"not": None}, {"any": []}, {"settled": 0}, {"changed": False}, {"default": 1, "secret": True}, {"secret": True},
+    "{{ r2.ref }}", {"role": "AXButton"}, {"name": ""}, {"name": "{{ a b }}"}, {"name": "a", "enabled": None},
+    {"text": "a", "focused": 1}, {"showing": True}, {"element": {"name": "x"}},
+    {"element": {"value": 1}}, {"element": {}},
 ]  # fmt: skip
 # Arguments with which an action that requires them is fit.
 LEAST: dict[str, Any] = {
     "key": "a", "chord": "a", "until": "grub_menu", "that": "grub_menu", "seconds": 1, "text": "x", "message": "m",
-    "name": "clean", "source": "a.iso", "target": "/tmp/a", "command": "true", "device": "cdrom",
+    "name": "clean", "source": "a.iso", "target": "/tmp/a", "command": "true", "device": "cdrom", "action": "AXPress",
+    "value": "x",
 }  # fmt: skip
 NAMES = sorted(
     {*tables.PLAYBOOK, *tables.STEP, *tables.VARIABLE, *tables.CONDITIONS, *tables.COMPARISONS, "key", "ops"}
@@ -133,7 +142,9 @@ class Maker:
             )
         if kind == "string":
             pattern = part.get("pattern")
-            known = STRINGS.get("TEMPLATE" if pattern and "{" in pattern[:12] else pattern or "")
+            known = STRINGS.get(pattern or "") or STRINGS.get(
+                "TEMPLATE" if pattern and "{" in pattern[:12] else ""
+            )
             return self._one(known or ["word", "r2"])
         return {"boolean": self._draw(st.booleans()), "null": None}[kind]
 
@@ -261,6 +272,8 @@ def test_every_argument_with_an_odd_value(value: Any) -> None:
             for ways in action.one_of:
                 way = next((way for way in ways if name in way), next(filter(None, ways)))
                 given |= {part: 1 if part.endswith(("x", "y")) else "x" for part in way}
+            if action.selects and name not in (*action.selects, "ref"):
+                given |= {"role": "AXButton"}
             for destructive in (True, False):
                 step = {
                     "name": "a",

@@ -42,7 +42,7 @@ from reflexarc_wire.requests import (
     Windows,
     WriteFile,
 )
-from reflexarc_wire.values import DisplayChanged
+from reflexarc_wire.values import DisplayChanged, Terminal
 
 HOST_LINES = [b"".join(block) for name in ("v2", "v3") for block in said(name, ">")]
 GUEST_LINES = [b"".join(block) for name in ("v2", "v3") for block in said(name, "<")]
@@ -132,6 +132,8 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
 
 for plain, strategy in ((float, FLOATS), (int, INTEGERS)):
     st.register_type_strategy(plain, strategy)
+CELLS = st.integers(1, (1 << 16) - 1)
+st.register_type_strategy(Terminal, st.builds(Terminal, CELLS, CELLS))
 
 
 @st.composite

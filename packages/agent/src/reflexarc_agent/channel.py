@@ -23,6 +23,8 @@ class Channel(Protocol):
 
     read_fd: int
     write_fd: int
+    shared: bool
+    """Whether other conversations are on the same stream, so that none of them may be kept waiting."""
 
     @property
     def pending(self) -> bool:
@@ -49,8 +51,9 @@ class Channel(Protocol):
 class SocketChannel:
     """A connected stream socket."""
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket, *, shared: bool = False) -> None:
         connected.setblocking(False)
+        self.shared = shared
         self._socket = connected
         self.read_fd = self.write_fd = connected.fileno()
         self.pending = False
@@ -94,7 +97,7 @@ class PipeChannel:
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self.read_fd, self.write_fd = read_fd, write_fd
-        self.pending = False
+        self.pending = self.shared = False
         self._blocking = {fd: os.get_blocking(fd) for fd in (read_fd, write_fd)}
         for fd in self._blocking:
             os.set_blocking(fd, False)

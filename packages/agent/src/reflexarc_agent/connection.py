@@ -17,13 +17,14 @@ from reflexarc_agent.channel import Channel, HostGoneError
 from reflexarc_agent.exec import Execution
 from reflexarc_agent.registry import Registry, Session
 from reflexarc_wire import Asked, GuestEnd, Malformed, WireError, write_refusal, write_reply
-from reflexarc_wire.errors import NOT_AUTHORIZED, OS_ERROR
+from reflexarc_wire.errors import BAD_REQUEST, NOT_AUTHORIZED, OS_ERROR
 from reflexarc_wire.replies import Failure
 from reflexarc_wire.requests import Exec, Hello
 
 # How long a stranger may take to say who it is.
 HELLO_TIMEOUT = 10.0
 _LINGER = 1.0
+SHARED_WINDOW = 1 << 20
 
 
 class Connection:
@@ -91,6 +92,10 @@ class Connection:
 
     def _execute(self, request: Exec) -> None:
         self._registry.require(request.feature)
+        if self._channel.shared and not 0 < (request.window or 0) <= SHARED_WINDOW:
+            raise RefusalError(
+                BAD_REQUEST, f"on a shared stream a command needs a `window` of at most {SHARED_WINDOW} bytes"
+            )
         Execution(request, child.start(request), self._channel, self._end).run()
 
     def _send(self, line: bytes) -> None:

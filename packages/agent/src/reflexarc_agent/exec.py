@@ -21,6 +21,7 @@ from reflexarc_wire.frames import (
     Resize,
     Signal,
     Stdin,
+    raw_header,
     write_frame,
 )
 from reflexarc_wire.requests import Exec
@@ -52,6 +53,7 @@ class Execution:
         self._outbox = bytearray()
         self._stdin = bytearray()
         self._stdin_ended = False
+        self._raw = bool(request.raw) and not channel.shared
         self._window = request.window
         self._credit = request.window
         self._deadline = time.monotonic() + request.timeout if request.timeout else None
@@ -190,7 +192,12 @@ class Execution:
         if not data:
             self._child.close_output(fd)
             return
-        self._outbox += write_frame(self._child.outputs[fd](data))
+        kind = self._child.outputs[fd]
+        if self._raw:
+            self._outbox += raw_header(kind, len(data))
+            self._outbox += data
+        else:
+            self._outbox += write_frame(kind(data))
         if self._credit is not None:
             self._credit -= len(data)
         if self._unread is not None:

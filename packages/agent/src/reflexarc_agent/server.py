@@ -1,60 +1,52 @@
-"""Accepts hosts on every transport and gives each connection a thread, so that none waits for another."""
+"""Takes in hosts from every transport and gives each connection a thread, so that none waits for another."""
 
 from __future__ import annotations
 
-import os
-import select
 import threading
 from contextlib import closing, suppress
-from typing import Dict, List, Optional, Protocol
+from typing import Callable, Dict, List, Optional, Protocol
 
 from reflexarc_agent.channel import Channel
 from reflexarc_agent.connection import Connection
 from reflexarc_agent.registry import Registry
+from reflexarc_agent.stopping import Stop
 from reflexarc_wire import write_reply
 from reflexarc_wire.errors import BUSY
 from reflexarc_wire.replies import Failure
 
 MAX_CONNECTIONS = 64
 _STOP_TIMEOUT = 10.0
-_PAUSE = 0.1
 
 
-class Listener(Protocol):
-    """Where hosts come in; `token` is what they must bring, `name` says where it is."""
+class Source(Protocol):
+    """Where hosts come from; `name` says where that is."""
 
     name: str
-    token: Optional[str]
 
-    def fileno(self) -> int: ...
-
-    def accept(self) -> Channel:
-        """Take the host that waits; raises OSError."""
-
-    def close(self) -> None: ...
+    def run(self, serve: Callable[[Channel, Optional[str]], None], stop: Stop) -> None:
+        """Hand over each host, with the token it must bring, until told to stop; then let go of everything."""
 
 
 class Server:
-    """Serves listeners until it is closed."""
+    """Serves the hosts of all its sources until it is closed."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._lock = threading.Lock()
         self._served: Dict[threading.Thread, Channel] = {}
-        self._accepting: List[threading.Thread] = []
-        # Its end tells every thread that accepts to stop.
-        self._open_fd, self._closing_fd = os.pipe()
+        self._sources: List[threading.Thread] = []
+        self._stop = Stop()
 
-    def listen(self, listener: Listener) -> None:
-        """Accept hosts from now on, in a thread of its own."""
-        thread = threading.Thread(target=self._accept_all, args=(listener,), name=f"accept {listener.name}")
-        self._accepting.append(thread)
+    def take_from(self, source: Source) -> None:
+        """Serve its hosts from now on, in a thread of its own."""
+        thread = threading.Thread(target=source.run, args=(self._begin, self._stop), name=source.name)
+        self._sources.append(thread)
         thread.start()
 
     def close(self) -> None:
-        """Stop accepting, end every connection, which kills its command, and wait for all of it."""
-        os.close(self._closing_fd)
-        for thread in self._accepting:
+        """Take in nobody any more, end every connection, which kills its command, and wait for all of it."""
+        self._stop.set()
+        for thread in self._sources:
             thread.join(_STOP_TIMEOUT)
         with self._lock:
             served = dict(self._served)
@@ -62,27 +54,7 @@ class Server:
             channel.interrupt()
         for thread in served:
             thread.join(_STOP_TIMEOUT)
-        os.close(self._open_fd)
-
-    def _accept_all(self, listener: Listener) -> None:
-        with closing(listener):
-            while not self._is_closing(listener.fileno()):
-                try:
-                    self._begin(listener.accept(), listener.token)
-                except BlockingIOError:
-                    continue
-                except OSError:
-                    # Out of descriptors or memory, mostly: what is open may end soon.
-                    self._is_closing(timeout=_PAUSE)
-
-    def _is_closing(self, listening: Optional[int] = None, timeout: Optional[float] = None) -> bool:
-        """Wait for a host or for the end of the server, and tell whether it is that."""
-        poll = select.poll()
-        for fd in (self._open_fd, listening):
-            if fd is not None:
-                poll.register(fd, select.POLLIN)
-        ready = poll.poll(None if timeout is None else timeout * 1000)
-        return any(fd == self._open_fd for fd, _ in ready)
+        self._stop.close()
 
     def _begin(self, channel: Channel, token: Optional[str]) -> None:
         thread = threading.Thread(target=self._serve, args=(channel, token), name="connection")

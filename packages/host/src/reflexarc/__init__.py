@@ -16,14 +16,19 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
+    from reflexarc.machine.accessibility import Selector
     from reflexarc.runs.replies import Reply
     from reflexarc.runs.session import Session
 
 __version__ = "0.1.0"
 
-__all__ = ["Reply", "Session", "__version__", "open"]
+__all__ = ["Reply", "Selector", "Session", "__version__", "open"]
 
-_LAZY = {"Reply": "reflexarc.runs.replies", "Session": "reflexarc.runs.session"}
+_LAZY = {
+    "Reply": "reflexarc.runs.replies",
+    "Selector": "reflexarc.machine.accessibility",
+    "Session": "reflexarc.runs.session",
+}
 
 
 def open(  # noqa: A001 - reflexarc.open is what a caller writes

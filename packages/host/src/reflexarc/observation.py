@@ -86,6 +86,23 @@ class ScreenText:
         return "\n".join(self.lines)
 
 
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What came of looking for an element of the accessibility tree, by its key.
+
+    at: when it was looked for. count: how many there are, as far as was looked. ref, role, name, value: of the first,
+    texts cut to 1,000 characters; role by the guest's own name where that is known.
+    """
+
+    key: str
+    at: float
+    count: int = 0
+    ref: str | int = ""
+    role: str = ""
+    name: str = ""
+    value: str = ""
+
+
 @dataclass(frozen=True)
 class Observation:
     """What the ladder concluded from evidence captured at one moment.
@@ -97,8 +114,9 @@ class Observation:
     frame: number of the frame it was read from, None where no frame was used.
     serial: the newest text of the serial console, bounded. serial_end: how many characters
     were ever received, so that a later reader can tell what is new.
-    needles: each picture that was looked for, by its key, and whether it is on the screen. disputed: the phase that
-    another authoritative rung speaks for; looked for only where a reading was asked for.
+    needles: each picture that was looked for, by its key, and whether it is on the screen. elements: each element that
+    was looked for; none of those of which nobody could tell. disputed: the phase that another authoritative rung
+    speaks for; looked for only where a reading was asked for.
     """
 
     phase: str
@@ -114,9 +132,15 @@ class Observation:
     frame: int | None = None
     guess: str | None = None
     needles: tuple[tuple[str, bool], ...] = ()
+    elements: tuple[Sighting, ...] = ()
     disputed: str = ""
 
     @property
     def text(self) -> str:
         """The text of the screen, empty where none was read."""
         return self.screen.text if self.screen else ""
+
+    @property
+    def oldest(self) -> float:
+        """When the oldest evidence in it was captured."""
+        return min(self.at, *(sighting.at for sighting in self.elements)) if self.elements else self.at

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import reflexarc
 
 if TYPE_CHECKING:
+    from reflexarc.machine.accessibility import Element, Found, Selector
     from reflexarc.machine.capabilities import PowerState
     from reflexarc.machine.frame import Frame
     from reflexarc.observation import Observation
@@ -69,6 +70,40 @@ class Power:
         self._machine.call(self._power.cycle())
 
 
+class Ax:
+    """Elements of the machine's desktop; see `reflexarc.machine.elements.Elements`."""
+
+    def __init__(self, machine: Machine, session: Session) -> None:
+        self._machine = machine
+        self._elements = session.ax
+        self._tree = session.accessibility
+
+    def find(self, selector: Selector, *, limit: int = 20) -> Found:
+        return self._machine.call(self._elements.find(selector, limit=limit))
+
+    def one(self, selector: Selector) -> Element:
+        return self._machine.call(self._elements.one(selector))
+
+    def press(self, selector: Selector) -> Element:
+        return self._machine.call(self._elements.press(selector))
+
+    def act(self, selector: Selector, action: str) -> Element:
+        return self._machine.call(self._elements.act(selector, action))
+
+    def set_value(self, selector: Selector, value: str | float | bool) -> Element:
+        return self._machine.call(self._elements.set_value(selector, value))
+
+    def focus(self, selector: Selector) -> Element:
+        return self._machine.call(self._elements.focus(selector))
+
+    def wait(self, selector: Selector, *, gone: bool = False, timeout: float = 30.0) -> Element | None:
+        return self._machine.call(self._tree.wait(selector, gone=gone, timeout=timeout))
+
+    def outline(self, *, interactive_only: bool = False) -> str:
+        """The outline of the application in front."""
+        return self._machine.call(self._tree.dump(form="outline", interactive_only=interactive_only)).outline
+
+
 class Machine:
     """One open machine."""
 
@@ -83,6 +118,10 @@ class Machine:
     @property
     def power(self) -> Power:
         return Power(self, self.session)
+
+    @property
+    def ax(self) -> Ax:
+        return Ax(self, self.session)
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine of the asynchronous API to its end."""

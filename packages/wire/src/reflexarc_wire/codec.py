@@ -29,6 +29,7 @@ from reflexarc_wire.errors import WireError
 
 T = TypeVar("T")
 _Read = Callable[[object], object]
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def named(wire_name: str, *, required: bool = False) -> Any:
@@ -89,11 +90,14 @@ def _read_member(member: _Member, value: object) -> object:
 
 
 def _json(value: object) -> object:
+    # Nearly all values of a large tree are these; to ask of each whether it is a mapping would cost more than JSON.
+    if type(value) in _SCALARS:
+        return value
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, (tuple, list)):
         return [_json(item) for item in value]
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {key: _json(item) for key, item in value.items()}
     return to_object(value) if dataclasses.is_dataclass(value) else value
 

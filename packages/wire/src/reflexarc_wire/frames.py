@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from dataclasses import dataclass
-from typing import Any, ClassVar, Mapping, Optional, Type, TypeVar, Union, cast
+from typing import Any, ClassVar, Mapping, Optional, Tuple, Type, TypeVar, Union, cast
 
 from reflexarc_wire.codec import from_object, to_object
 from reflexarc_wire.errors import Id, WireError
@@ -90,6 +91,7 @@ Frame = Union[FromGuest, FromHost]
 F = TypeVar("F")
 
 _DATA = (Stdout, Stderr, Stdin)
+_RAW = re.compile(rb'\{"t":"([oe])","n":([0-9]{1,8})\}')
 
 GUEST_FRAMES: Mapping[str, Type[FromGuest]] = {k.t: k for k in (Stdout, Stderr, Exit, NotStarted, Credit)}
 HOST_FRAMES: Mapping[str, Type[FromHost]] = {k.t: k for k in (Stdin, EndOfInput, Signal, Resize, Credit)}
@@ -101,6 +103,17 @@ def write_frame(frame: Frame, id: Id = None) -> bytes:  # noqa: A002
         return b'{"t":"%b","d":"%b"}\n' % (frame.t.encode(), base64.b64encode(frame.d))
     envelope = {"t": frame.t} if id is None else {"id": id, "t": frame.t}
     return write_line({**envelope, **to_object(frame)})
+
+
+def raw_header(frame: Union[Type[Stdout], Type[Stderr]], size: int) -> bytes:
+    """Write what stands before `size` bytes of output that follow as they are, where `raw` was asked for."""
+    return b'{"t":"%b","n":%d}\n' % (frame.t.encode(), size)
+
+
+def read_raw_header(line: bytes) -> Optional[Tuple[Union[Type[Stdout], Type[Stderr]], int]]:
+    """Read such a line, None where it is another."""
+    found = _RAW.fullmatch(line)
+    return None if found is None else (Stdout if found[1] == b"o" else Stderr, int(found[2]))
 
 
 def read_data(line: bytes, kinds: Mapping[str, Type[F]]) -> Optional[F]:

@@ -57,10 +57,20 @@ class LineReader:
         if end < 0:
             self._searched = len(self._buffer)
             return None
-        line = bytes(memoryview(self._buffer)[:end])
-        del self._buffer[: end + 1]
+        line = self._cut(end)
+        del self._buffer[:1]
         self._searched = 0
         return line
+
+    def take(self, size: int) -> bytes:
+        """Return the next bytes as they are, at most `size` and no more than were fed."""
+        return self._cut(min(size, len(self._buffer)))
+
+    def _cut(self, size: int) -> bytes:
+        with memoryview(self._buffer) as view:
+            cut = bytes(view[:size])
+        del self._buffer[:size]
+        return cut
 
 
 def read_line(line: bytes, limits: Limits) -> Dict[str, object]:

@@ -65,7 +65,7 @@ class GuestEnd:
         try:
             values = read_line(line, FROM_HOST)
             self.executing = values.get("op") == Exec.op
-            known = _read_id(values.get("id"))
+            known = read_id(values.get("id"))
             return Asked(read_request(values), known)
         except WireError as error:
             return Malformed(error, known)
@@ -89,7 +89,8 @@ def write_event(event: Event) -> bytes:
     return write_line({"event": name, **to_object(event)})
 
 
-def _read_id(value: object) -> Id:
+def read_id(value: object) -> Id:
+    """Check an id; raises WireError where it is none."""
     if value is None or (isinstance(value, str) and len(value) <= _MAX_ID):
         return value
     if isinstance(value, int) and not isinstance(value, bool):

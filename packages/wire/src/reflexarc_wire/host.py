@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Deque, Dict, List, Optional, Union
+from typing import Deque, Dict, List, Optional, Tuple, Type, Union
 
 from reflexarc_wire.codec import from_object, to_object
 from reflexarc_wire.errors import LOST_BEFORE_EXIT, Id, WireError
@@ -14,8 +14,11 @@ from reflexarc_wire.frames import (
     FromGuest,
     FromHost,
     NotStarted,
+    Stderr,
+    Stdout,
     read_data,
     read_frame,
+    read_raw_header,
     write_frame,
 )
 from reflexarc_wire.framing import FROM_GUEST, FROM_HOST, LineReader, read_line, write_line
@@ -50,6 +53,7 @@ class HostEnd:
         self._pending: Deque[_Pending] = deque()
         self._running: Optional[Exec] = None
         self._exited = False
+        self._body: Optional[Tuple[Union[Type[Stdout], Type[Stderr]], int]] = None
 
     def ask(self, request: Request, id: Id = None) -> bytes:  # noqa: A002
         """Return the bytes of a request; raises WireError where the connection runs a command or it is too long."""
@@ -79,12 +83,29 @@ class HostEnd:
 
         Raises WireError on what no guest may send: the connection is to be closed.
         """
-        while (line := self._lines.next()) is not None:
-            data = read_data(line, GUEST_FRAMES) if self._running else None
-            found = data or self._read(read_line(line, FROM_GUEST))
+        while True:
+            if self._body is not None:
+                return self._some_of(*self._body)
+            line = self._lines.next()
+            if line is None:
+                return None
+            found = self._message(line)
             if found is not None:
                 return found
-        return None
+
+    def _message(self, line: bytes) -> Optional[FromGuestEnd]:
+        if self._running is None:
+            return self._read(read_line(line, FROM_GUEST))
+        if self._running.raw and (body := read_raw_header(line)) is not None:
+            self._body = body if body[1] else None
+            return self._some_of(*body)
+        return read_data(line, GUEST_FRAMES) or self._read(read_line(line, FROM_GUEST))
+
+    def _some_of(self, kind: Union[Type[Stdout], Type[Stderr]], left: int) -> Optional[FromGuest]:
+        """Hand out what is there of an output that travels as bytes; to wait for all of it would only cost memory."""
+        data = self._lines.take(left)
+        self._body = (kind, left - len(data)) if left > len(data) else None
+        return kind(data) if data else None
 
     def end(self) -> List[Request]:
         """Say that the guest is gone, and return the requests it hasn't answered: they may have been carried out.
@@ -111,10 +132,15 @@ class HostEnd:
             self._running, self._exited = None, True
         return frame
 
-    def _answer(self, values: Dict[str, object]) -> Optional[Answer]:
+    def _answer(self, values: Dict[str, object]) -> Union[Answer, NotStarted, None]:
         ok = values.get("ok")
         if not isinstance(ok, bool):
             raise WireError("a reply needs `ok`, true or false")
+        if self._running is not None and not ok and not self._pending:
+            # A connection that is one too many is told so before its request is read.
+            failure = from_object(Failure, values)
+            self._running, self._exited = None, True
+            return NotStarted(failure.error, failure.code)
         pending = self._take(values.get("id"))
         if pending is None:
             return None

@@ -51,7 +51,8 @@ class Subscribe(Request):
 class Exec(Request):
     """Run a command; `command` goes to the account's shell, `argv` to no shell; one of them is given.
 
-    `timeout` is in seconds; `window` is how many bytes may be in flight each way before credit is given.
+    `timeout` is in seconds; `window` is how many bytes may be in flight each way before credit is given. `raw` lets
+    the guest send output as bytes behind their frame, several times faster than base64.
     """
 
     op, feature = "exec", "exec"
@@ -63,6 +64,7 @@ class Exec(Request):
     pty: Optional[Terminal] = None
     timeout: Optional[float] = None
     window: Optional[int] = None
+    raw: Optional[bool] = None
 
     def __post_init__(self) -> None:
         check((self.command is None) != (self.argv is None), "exec takes either command or argv")

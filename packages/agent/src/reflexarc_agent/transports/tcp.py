@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Optional
 
 from reflexarc_agent.channel import CHUNK, Channel, HostGoneError, SocketChannel
-from reflexarc_agent.transports.unix import ListenError
+from reflexarc_agent.transports.listening import ListenError
 
 MIN_TOKEN = 32
 _BACKLOG = 128
@@ -22,10 +22,7 @@ class TcpListener:
 
     def __init__(self, host: str, port: int, token: Optional[str], tls: Optional[ssl.SSLContext]) -> None:
         family, address = _resolve(host, port)
-        if token is None or len(token) < MIN_TOKEN:
-            raise ListenError(
-                f"tcp:{host}:{port} needs a token of at least {MIN_TOKEN} characters: give --token-file"
-            )
+        require_token(f"tcp:{host}:{port}", token)
         if tls is None and not ipaddress.ip_address(address[0].partition("%")[0]).is_loopback:
             raise ListenError(
                 f"tcp:{host}:{port} is off loopback and needs TLS: give --tls-cert and --tls-key"
@@ -63,6 +60,7 @@ class TlsChannel:
 
     def __init__(self, inner: Channel, context: ssl.SSLContext) -> None:
         self._inner = inner
+        self.shared = inner.shared
         self.read_fd, self.write_fd = inner.read_fd, inner.write_fd
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -85,9 +83,9 @@ class TlsChannel:
 
     def receive(self) -> Optional[bytes]:
         data = self._inner.receive()
-        if data is None:
-            return None
-        self._incoming.write(data)
+        if data is not None:
+            self._incoming.write(data)
+        # What came in one piece with the end of the handshake is here already.
         opened = bytearray()
         try:
             while piece := self._tls.read(CHUNK):
@@ -136,6 +134,12 @@ class TlsChannel:
         data = self._inner.receive()
         if data:
             self._incoming.write(data)
+
+
+def require_token(name: str, token: Optional[str]) -> None:
+    """Raise ListenError where there is no token that can't be guessed."""
+    if token is None or len(token) < MIN_TOKEN:
+        raise ListenError(f"{name} needs a token of at least {MIN_TOKEN} characters: give --token-file")
 
 
 def tls_context(certificate: str, key: str) -> ssl.SSLContext:

@@ -9,12 +9,9 @@ from contextlib import suppress
 from typing import Optional
 
 from reflexarc_agent.channel import SocketChannel
+from reflexarc_agent.transports.listening import ListenError
 
 _BACKLOG = 128
-
-
-class ListenError(Exception):
-    """The agent can't listen there; the text says why and what to do."""
 
 
 class UnixListener:

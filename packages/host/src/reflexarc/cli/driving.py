@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -125,14 +125,18 @@ def make_reply(
     phase: str = "",
     text: str = "",
     needle: Path | None = None,
+    element: Mapping[str, object] | None = None,
 ) -> Reply:
     """A reply from the words of a command; reads the file of an amend, an act or a needle."""
     if kind == "teach":
-        if file is not None or not phase or not (text or needle):
-            raise click.UsageError("teach takes --phase PHASE and --text REGEX or --needle FILE")
-        return Reply("teach", grant=grant, phase=phase, text=text, needle=_picture(needle) if needle else "")
-    if phase or text or needle:
-        raise click.UsageError("--phase, --text and --needle belong to teach")
+        if file is not None or not phase or not (text or needle or element):
+            raise click.UsageError(
+                "teach takes --phase PHASE and --text REGEX, --needle FILE or --element KEY=TEXT"
+            )
+        png = _picture(needle) if needle else ""
+        return Reply("teach", grant=grant, phase=phase, text=text, needle=png, element=element or None)
+    if phase or text or needle or element:
+        raise click.UsageError("--phase, --text, --needle and --element belong to teach")
     if kind in ("amend", "act") and file is None:
         raise click.UsageError(f"{kind} needs a FILE")
     if kind in ("resume", "abort"):

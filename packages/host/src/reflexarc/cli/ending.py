@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from reflexarc.runs.run import Run
 
 
+OUTLINE_LINES = 20
+
+
 def exit_code(state: RunState) -> int:
     """0 succeeded, 1 failed or aborted, 3 held, 130 interrupted."""
     if state.outcome is not None:
@@ -55,6 +58,13 @@ def show_escalation(state: RunState, held: Escalation) -> None:
     lines = [line for line in printable(held.text).splitlines() if line.strip()]
     for line in lines[-12:]:
         click.echo(f"  | {line}")
+    outline = printable(held.outline).splitlines()
+    for line in outline[:OUTLINE_LINES]:
+        click.echo(f"  : {line}")
+    if len(outline) > OUTLINE_LINES:
+        click.echo(
+            f"  : ... {len(outline) - OUTLINE_LINES} more lines; `reflexarc runs show --json` has them"
+        )
     if state.is_frozen:
         click.echo("  the machine stands still; a reply lets it go on")
     elif state.freeze_error:

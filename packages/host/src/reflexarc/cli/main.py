@@ -21,6 +21,7 @@ _COMMANDS = {
     "grant": "authorise, in advance and once, what is destructive; list and revoke",
     "audit": "show what was sent to machines, and what was refused",
     "machines": "list machines, start and stop virtual ones",
+    "agent": "build the agent for inside of a guest, and put it there",
     "init": "write a first inventory",
     "observe": "say what phase a machine is in, and what its screen reads",
     "watch": "say each phase as a machine enters it",
@@ -28,6 +29,9 @@ _COMMANDS = {
     "key": "press a key or a chord",
     "type": "type a text",
     "power": "ask or change the power",
+    "ax": "read the elements of a guest's desktop, and press, set, focus, await them",
+    "exec": "run a command in the guest",
+    "cp": "copy a file to or from a guest",
     "phases": "list phases, explain a frame, try the recognisers on labelled screens",
     "playbook": "validate, list and show playbooks; print their JSON Schema",
     "doctor": "say what is wrong with the host and the machines, and how to put it right",
@@ -41,6 +45,7 @@ _MODULES = {
     "grant": "grant",
     "audit": "audit",
     "machines": "machines",
+    "agent": "agent",
     "init": "init",
     "observe": "look",
     "watch": "watch",
@@ -48,6 +53,9 @@ _MODULES = {
     "key": "control",
     "type": "control",
     "power": "control",
+    "ax": "ax",
+    "exec": "guest",
+    "cp": "guest",
     "phases": "phases",
     "playbook": "playbook",
     "doctor": "doctor",
@@ -55,7 +63,7 @@ _MODULES = {
     "mcp": "mcp",
     "completions": "completions",
 }
-_FUNCTIONS = {"type": "type_text", "run": "run_playbook"}
+_FUNCTIONS = {"type": "type_text", "run": "run_playbook", "exec": "execute", "cp": "copy"}
 
 
 def main() -> None:

@@ -125,6 +125,13 @@ def show(run_id: str, as_json: bool) -> None:
 @click.option(
     "--needle", type=click.Path(path_type=Path), help="Teach: a PNG picture on the screen of that phase."
 )
+@click.option(
+    "--element",
+    "told",
+    multiple=True,
+    metavar="KEY=TEXT",
+    help="Teach: an element of that phase, by role, name, value or text.",
+)
 @click.option("--secret", "secrets", multiple=True, metavar="NAME=REF", help="Secrets of the run, again.")
 @inventory_option
 @json_option
@@ -139,6 +146,7 @@ def reply(
     phase: str,
     text: str,
     needle: Path | None,
+    told: tuple[str, ...],
     secrets: tuple[str, ...],
     inventory: Path | None,
     as_json: bool,
@@ -162,6 +170,7 @@ def reply(
         phase=phase,
         text=text,
         needle=needle,
+        element=dict(pairs(told, "--element")),
     )
     ledger = Ledger.open(journal, run_id)
     require_held(ledger.state, escalation)

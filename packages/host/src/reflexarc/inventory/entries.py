@@ -20,7 +20,7 @@ from reflexarc.machine.layouts import LAYOUTS
 from reflexarc.machine.policy import Policy
 
 FILE_NAME = "reflexarc.toml"
-_DRIVERS = ("qemu", "replay")
+_DRIVERS = ("qemu", "replay", "agent", "ssh")
 _KEYS = ("drivers", "keymap", "media", "exchange", "allow")
 MAX_SIZE = 1_000_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")

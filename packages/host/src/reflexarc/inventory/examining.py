@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from reflexarc.drivers.qemu.config import QemuConfig
+from reflexarc.drivers.agent.driver import AgentCapabilities
+from reflexarc.drivers.agent.errors import said
 from reflexarc.drivers.qemu.launch import Vm
-from reflexarc.drivers.replay.config import ReplayConfig
 from reflexarc.errors import ConfigError, MachineBusyError, MachineError, SafetyError
 from reflexarc.inventory.allow import SYSTEM_POLICY
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.host import of_launched
-from reflexarc.inventory.opening import launched, open_capabilities, running_vm
+from reflexarc.inventory.lending import agent_config, open_lent, qemu_config, replay_config, ssh_config
+from reflexarc.inventory.opening import launched, running_vm
 from reflexarc.inventory.places import places
 from reflexarc.machine.audit import AuditLog
+from reflexarc.machine.capabilities import Command, Exited
 from reflexarc.machine.guard import Guard
 from reflexarc.machine.lock import MachineLock
 from reflexarc.machine.machine import Machine
+from reflexarc.machine.routing import Lent, route
 from reflexarc.runs.preflight import Finding, Severity, examine
 
 PATIENCE = 30.0
@@ -52,7 +55,9 @@ async def machine_findings(entry: Entry) -> list[Finding]:
         findings.append(
             Finding("reachable", Severity.CRITICAL, detail, "look at the device, and at what uses it")
         )
-    return [*findings, Finding("agent", Severity.INFO, "not configured")]
+    if all(finding.check != "agent" for finding in findings):
+        findings.append(Finding("agent", Severity.INFO, _unasked(entry)))
+    return findings
 
 
 async def _looked_at(entry: Entry) -> list[Finding]:
@@ -61,21 +66,76 @@ async def _looked_at(entry: Entry) -> list[Finding]:
         fix = f"reflexarc machines start {entry.name}"
         return [Finding("reachable", Severity.INFO, "its virtual machine is not running", fix)]
     guard = Guard(entry.name, entry.policy, dry_run=True, audit=AuditLog(places().audit).write)
-    async with open_capabilities(entry) as lent:
-        found = await examine(Machine(entry.name, lent, guard, layout=entry.keymap), entry.keymap)
+    async with open_lent(entry) as lent:
+        found = await examine(Machine(entry.name, route(lent), guard, layout=entry.keymap), entry.keymap)
+        found += [*await _agent(lent), *await _ssh(lent)]
     reached = "it answers" if vm is None else f"it answers (process {vm.pid})"
     return [Finding("reachable", Severity.OK, reached), *_running(vm), *found]
+
+
+async def _agent(lent: Sequence[Lent]) -> list[Finding]:
+    """Whether the agent inside the guest answers, what it offers, and what keeps that from working."""
+    agent = next((one.capabilities for one in lent if isinstance(one.capabilities, AgentCapabilities)), None)
+    if agent is None:
+        return []
+    try:
+        known = await agent.agent.look()
+    except MachineError as error:
+        fix = "start it in the guest, or correct the agent's table in the machine's entry"
+        return [Finding("agent", Severity.WARNING, said(str(error)), fix)]
+    version = f"agent {said(known.agent)}, " if known.agent else ""
+    offers = ", ".join(map(said, known.features)) or "nothing"
+    where = agent.agent.transport.name
+    findings = [
+        Finding("agent", Severity.OK, f"{version}version {known.version}, at {where}; it offers {offers}")
+    ]
+    for feature, readiness in known.readiness.items():
+        if not readiness.ready:
+            detail = f"{said(feature)} doesn't work now: {said(readiness.reason or 'no reason is told')}"
+            findings.append(Finding("agent", Severity.WARNING, detail, said(readiness.grant or "")))
+    return findings
+
+
+async def _ssh(lent: Sequence[Lent]) -> list[Finding]:
+    """Whether a command can be run over SSH."""
+    shell = next((one.capabilities.shell for one in lent if one.driver == "ssh"), None)
+    if shell is None:
+        return []
+    try:
+        ended = [piece async for piece in shell.run(Command(argv=("true",), timeout=PATIENCE / 2))]
+    except MachineError as error:
+        fix = "put right what it says, or correct the ssh table in the machine's entry"
+        return [Finding("ssh", Severity.WARNING, str(error), fix)]
+    worked = ended[-1:] == [Exited(0)]
+    return [
+        Finding(
+            "ssh", Severity.OK if worked else Severity.WARNING, "it runs commands" if worked else "it can't"
+        )
+    ]
+
+
+def _unasked(entry: Entry) -> str:
+    """Why the agent was not asked."""
+    if "agent" not in entry.drivers:
+        return "not configured"
+    if entry.settings["agent"].get("enabled") is not True:
+        return f"switched off; enabled = true in [machines.{entry.name}.agent] switches it on"
+    return "not looked at: the machine isn't"
 
 
 def _settings(entry: Entry) -> Iterator[Finding]:
     """Mistakes in the drivers' tables, and what they need of the host."""
     try:
         if "qemu" in entry.drivers:
-            config = QemuConfig.parse(entry.settings["qemu"], machine=entry.name, folder=entry.source.parent)
+            config = qemu_config(entry)
             if launched(entry):
                 yield from of_launched(config.binary, config.firmware, config.accel)
         if "replay" in entry.drivers:
-            ReplayConfig.parse(entry.settings["replay"], machine=entry.name, folder=entry.source.parent)
+            replay_config(entry)
+        if "agent" in entry.drivers:
+            agent_config(entry)
+        if "ssh" in entry.drivers:
+            ssh_config(entry)
     except ConfigError as error:
         yield Finding("settings", Severity.CRITICAL, str(error), f"correct it in {entry.source}")
     else:

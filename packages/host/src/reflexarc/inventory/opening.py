@@ -1,4 +1,4 @@
-"""From an entry of the inventory to an open machine; the only module that imports drivers."""
+"""From an entry of the inventory to an open machine."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 
 from reflexarc.drivers.qemu import launch as qemu_vm
-from reflexarc.drivers.qemu.config import QemuConfig
-from reflexarc.drivers.qemu.driver import open_driver as open_qemu
-from reflexarc.drivers.replay.config import ReplayConfig
-from reflexarc.drivers.replay.driver import open_driver as open_replay
 from reflexarc.errors import ConfigError, ConnectError, JournalError, MachineError, RunError
 from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
+from reflexarc.inventory.lending import open_lent, qemu_config, refreshing
 from reflexarc.inventory.places import kept, own_phases, phase_folders, places
 from reflexarc.machine.audit import AuditLog
 from reflexarc.machine.capabilities import Capabilities
@@ -25,6 +22,7 @@ from reflexarc.machine.guard import Guard
 from reflexarc.machine.hostpaths import HostPaths
 from reflexarc.machine.lock import MachineLock
 from reflexarc.machine.machine import Machine
+from reflexarc.machine.routing import route
 from reflexarc.playbook.events import Thawed
 from reflexarc.runs.granting import GrantBook
 from reflexarc.runs.journal import Journal
@@ -90,7 +88,7 @@ def start_vm(entry: Entry) -> qemu_vm.Vm:
     """
     if not launched(entry):
         raise _not_ours(entry, "start")
-    vm = qemu_vm.launch(_qemu_config(entry), machine=entry.name, state_dir=places().machine(entry.place))
+    vm = qemu_vm.launch(qemu_config(entry), machine=entry.name, state_dir=places().machine(entry.place))
     _owner_file(entry).unlink(missing_ok=True)
     return vm
 
@@ -121,10 +119,6 @@ def _has_open_run(entry: Entry) -> bool:
             return bool(journal.runs(place=entry.place, open_only=True))
     except JournalError:
         return True
-
-
-def _qemu_config(entry: Entry) -> QemuConfig:
-    return QemuConfig.parse(entry.settings["qemu"], machine=entry.name, folder=entry.source.parent)
 
 
 async def end_of_run(entry: Entry, run_id: str) -> None:
@@ -194,20 +188,8 @@ def end_of_lost_run(machine: str, place: str, run_id: str) -> None:
 @asynccontextmanager
 async def open_capabilities(entry: Entry) -> AsyncIterator[Capabilities]:
     """Open the drivers of a machine in their order and merge what they lend."""
-    async with AsyncExitStack() as stack:
-        lent = Capabilities()
-        for driver in entry.drivers:
-            if driver == "qemu":
-                opened = open_qemu(
-                    _qemu_config(entry), machine=entry.name, state_dir=places().machine(entry.place)
-                )
-            else:
-                config = ReplayConfig.parse(
-                    entry.settings["replay"], machine=entry.name, folder=entry.source.parent
-                )
-                opened = open_replay(config, machine=entry.name, state_dir=places().machine(entry.place))
-            lent = lent.merged_with(await stack.enter_async_context(opened))
-        yield lent
+    async with open_lent(entry) as lent:
+        yield route(lent)
 
 
 @asynccontextmanager
@@ -261,17 +243,20 @@ async def open_session(
         await end_of_run(entry, run_id)
 
     try:
-        async with open_capabilities(entry) as lent:
+        async with open_lent(entry) as lent:
             folder = found.machine(entry.place)
             machine = Machine(
                 entry.name,
-                lent,
+                route(lent),
                 guard,
                 layout=entry.keymap,
                 keys_down=KeysDown(folder / "keys-down"),
                 escape=Kept(folder / "console-escape"),
             )
-            async with Watcher(machine.sensed, Ladder(recognisers), entry.name) as watcher:
+            async with (
+                Watcher(machine.sensed, Ladder(recognisers), entry.name) as watcher,
+                refreshing(watcher, lent),
+            ):
                 session = Session(
                     machine,
                     watcher,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
@@ -25,6 +25,36 @@ class Selector:
     enabled: bool | None = None
     focused: bool | None = None
     showing: bool = True
+
+    @classmethod
+    def of(cls, given: Mapping[str, object]) -> Selector:
+        """The selector of plain data that was checked; what has another type is not asked."""
+
+        def text(key: str) -> str | None:
+            value = given.get(key)
+            return value if isinstance(value, str) else None
+
+        def flag(key: str) -> bool | None:
+            value = given.get(key)
+            return value if isinstance(value, bool) else None
+
+        return cls(
+            text("role"),
+            text("name"),
+            text("value"),
+            text("text"),
+            flag("enabled"),
+            flag("focused"),
+            flag("showing") is not False,
+        )
+
+    def __str__(self) -> str:
+        """In words: `push button "Build", enabled`."""
+        words = [self.role or "element", *([f'"{self.name}"'] if self.name else [])]
+        words += [f'of value "{self.value}"'] * bool(self.value) + [f'with "{self.text}"'] * bool(self.text)
+        more = [] if self.enabled is None else ["enabled" if self.enabled else "disabled"]
+        more += [] if self.focused is None else ["focused" if self.focused else "not focused"]
+        return ", ".join([" ".join(words), *more, *([] if self.showing else ["showing or not"])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,5 +161,8 @@ class Accessibility(Protocol):
     async def focus(self, ref: Ref) -> None: ...
 
     def changes(self) -> AsyncIterator[None]:
-        """Yield whenever the tree may have changed, also when the agent came or went; several at once are one."""
+        """Yield whenever the tree may have changed, also when the agent came or went; several at once are one.
+
+        The first is told at once when changes are told from then on: what was read before may be old.
+        """
         ...

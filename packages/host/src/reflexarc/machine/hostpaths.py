@@ -128,9 +128,10 @@ def _typed(source: str, operation: str) -> Path:
     """A path that was settled when it was typed: had it a link now, it would be another file."""
     path = Path(source)
     if "\0" in source or not path.is_absolute() or os.path.realpath(path) != str(path):
-        raise _refused(operation, f"{source} is not, or no longer, the whole path of a file without links")
+        problem = f"{source} is not, or no longer, the whole path of a file without links"
+        raise SafetyError(problem, rule="host_path", operation=operation)
     if _is_under(path, _NEVER) or not _is_plain(path):
-        raise _refused(operation, f"there is no plain file {source}")
+        raise SafetyError(f"there is no plain file {source}", rule="host_path", operation=operation)
     return path
 
 

@@ -92,7 +92,10 @@ class Machine:
     def sensed(self) -> Capabilities:
         """What the senses read from, guarded."""
         return Capabilities(
-            power=self.guarded.power, screen=self.guarded.screen, console=self.guarded.console
+            power=self.guarded.power,
+            screen=self.guarded.screen,
+            console=self.guarded.console,
+            accessibility=self.guarded.accessibility,
         )
 
     @property

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from reflexarc.errors import ConfigError, PlaybookError
 from reflexarc.machine import keys
 from reflexarc.machine.policy import chord_operation, is_destructive
+from reflexarc.playbook.format import ELEMENT, ELEMENT_TEXTS
 
 # The types of arguments in which `{{ }}` is looked up.
-TEMPLATED = frozenset({"string", "path", "texts", "mapping"})
+TEMPLATED = frozenset({"string", "path", "texts", "mapping", "element", "element_text", "ref", "value"})
 
 
 @dataclass(frozen=True)
@@ -19,9 +20,9 @@ class Argument:
 
     type: integer, number, boolean; key, chord; string; literal (text in which nothing is looked up); path (of a file
     on this host, or an address); pattern (a regular expression); coordinate (whole pixels, or a share of the screen
-    from 0.0 to 1.0); integers, texts (lists); mapping (text to text); condition (the condition language).
+    from 0.0 to 1.0); integers, texts (lists); mapping (text to text); condition (the condition language); element (a
+    selector), element_text (a part of one), ref (a registered reference), value (text, a number or true/false).
     choices: the texts that it may be. trusted: a value that came from a screen or a guest never gets into it.
-    unavailable: why it can't be given yet.
     """
 
     type: str
@@ -31,14 +32,14 @@ class Argument:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     trusted: bool = False
-    unavailable: str = ""
 
 
 @dataclass(frozen=True)
 class Action:
     """One action. operation: None where nothing is sent to the machine.
 
-    one_of: of each of these sets of alternatives exactly one is given, with all its arguments.
+    one_of: of each of these sets of alternatives exactly one is given, with all its arguments. selects: the arguments
+    that tell an element, of which one text at least is given; or else `ref` is.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Action:
     operation: str | None
     arguments: Mapping[str, Argument]
     one_of: tuple[tuple[tuple[str, ...], ...], ...] = ()
+    selects: tuple[str, ...] = ()
 
     @property
     def sends_input(self) -> bool:
@@ -84,7 +86,6 @@ def _action(
     return Action(name, capability, operation, arguments, one_of)
 
 
-_NO_ELEMENTS = "no driver tells a machine's controls yet; aim by text, by a picture, or by x and y"
 _BUTTON = Argument("string", default="left", choices=("left", "middle", "right"))
 _NAME = Argument("string", required=True)
 
@@ -97,7 +98,7 @@ def _aim(prefix: str = "") -> dict[str, Argument]:
         f"{prefix}text": Argument("pattern"),
         f"{prefix}needle": Argument("literal"),
         f"{prefix}image": Argument("literal"),
-        f"{prefix}element": Argument("mapping", unavailable=_NO_ELEMENTS),
+        f"{prefix}element": Argument("element"),
     }
 
 
@@ -151,6 +152,23 @@ _INPUT = (
         dx=Argument("integer", default=0, minimum=-100, maximum=100),
         dy=Argument("integer", default=0, minimum=-100, maximum=100),
     ),
+)
+
+
+def _on_element(name: str, operation: str, *left_out: str, **more: Argument) -> Action:
+    """An action on an element, told by what it is or by a reference."""
+    texts = {key: Argument("element_text") for key in ELEMENT_TEXTS if key not in left_out}
+    flags = {key: Argument("boolean") for key in ELEMENT if key not in ELEMENT_TEXTS}
+    selects = {**texts, **flags}
+    arguments = {**selects, "ref": Argument("ref"), **more}
+    return Action(name, "accessibility", operation, arguments, selects=tuple(selects))
+
+
+_ELEMENTS = (
+    _on_element("ax_press", "accessibility.action"),
+    _on_element("ax_action", "accessibility.action", action=Argument("string", required=True)),
+    _on_element("ax_set_value", "accessibility.set_value", "value", value=Argument("value", required=True)),
+    _on_element("ax_focus", "accessibility.focus"),
 )
 
 _GUEST = (
@@ -235,7 +253,7 @@ _RUN = (
     ),
 )
 
-_NAMED = {action.name: action for action in (*_INPUT, *_GUEST, *_DEVICE, *_RUN)}
+_NAMED = {action.name: action for action in (*_INPUT, *_ELEMENTS, *_GUEST, *_DEVICE, *_RUN)}
 # By every name that a playbook may use; an alias leads to the action of its own name.
 ACTIONS: Mapping[str, Action] = {**_NAMED, "eject": _NAMED["msd_disconnect"]}
 

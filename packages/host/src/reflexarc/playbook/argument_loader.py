@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import cast
 
 from reflexarc.errors import PlaybookError
 from reflexarc.playbook import needles
 from reflexarc.playbook.actions import Action, Argument, check_keys
 from reflexarc.playbook.condition_loader import ConditionLoader
 from reflexarc.playbook.conditions import Condition
+from reflexarc.playbook.element_loader import check_selection, element_text, load_ref, load_selector
 from reflexarc.playbook.fields import Fields, spell, unknown
 
 MAX_ITEMS = 1000
@@ -35,8 +37,6 @@ def load_arguments(
             if argument.required:
                 raise fields.error("args" if raw else "action", f"{action.name} needs the argument {name!r}")
             args[name] = argument.default
-        elif argument.unavailable:
-            raise given.error(name, f"{name}: {argument.unavailable}")
         elif argument.type == "condition":
             condition = conditions.load((*given.path, name), given.get(name))
             if condition is not None:
@@ -44,6 +44,7 @@ def load_arguments(
         else:
             args[name] = _argument(given, name, argument)
     _check_alternatives(fields, action, given)
+    check_selection(fields, action, given)
     for prefix in ("", "to_"):
         _check_needle(given, prefix)
     return args, condition_args
@@ -93,8 +94,28 @@ def _argument(given: Fields, name: str, argument: Argument) -> object:
             return tuple(_texts(given, name))
         case "mapping":
             return _mapping(given, name)
+        case "element" | "element_text" | "ref" | "value":
+            return _of_element(given, name, argument.type)
         case _:
             return _text(given, name, argument)
+
+
+def _of_element(given: Fields, name: str, kind: str) -> object:
+    """What tells an element, or what it is set to."""
+    value = given.get(name)
+    match kind:
+        case "element":
+            load_selector(given.document, (*given.path, name), value)
+            return {
+                key: part for key, part in cast("Mapping[str, object]", value).items() if part is not None
+            }
+        case "element_text":
+            return element_text(given, name)
+        case "ref":
+            return load_ref(given, name)
+    if isinstance(value, str | bool | int | float):
+        return value
+    raise given.error(name, f"{name} is text, a number or true/false, not {spell(value)}")
 
 
 def _most(argument: Argument) -> float:

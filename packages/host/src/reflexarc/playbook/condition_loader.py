@@ -11,6 +11,7 @@ from reflexarc.playbook.conditions import (
     AnyOf,
     Changed,
     Condition,
+    ElementIs,
     NeedleIs,
     Not,
     PhaseIs,
@@ -21,6 +22,7 @@ from reflexarc.playbook.conditions import (
     ValueIs,
 )
 from reflexarc.playbook.document import Document, Path
+from reflexarc.playbook.element_loader import load_selector
 from reflexarc.playbook.fields import Fields, spell, unknown
 from reflexarc.playbook.format import COMPARISONS, CONDITIONS, MAX_PLACE, REGION
 
@@ -70,6 +72,7 @@ class ConditionLoader:
             "phase": self._phase,
             "text": self._text,
             "needle": _needle,
+            "element": self._element,
             "serial": lambda f: SerialIs(f.pattern("serial") or ""),
             "changed": self._changed,
             "settled": lambda f: Settled(f.number("settled") or 0.0),
@@ -114,6 +117,10 @@ class ConditionLoader:
             given = Fields(self._document, path, raw, REGION, "a region")
             region = Region(_ends(given, "rows"), _ends(given, "columns"))
         return TextIs(fields.pattern("text") or "", fields.flag("highlighted"), region)
+
+    def _element(self, fields: Fields) -> Condition:
+        path = (*fields.path, "element")
+        return ElementIs(load_selector(self._document, path, fields.get("element")))
 
     def _changed(self, fields: Fields) -> Condition:
         return Changed() if fields.flag("changed") else Not(Changed())

@@ -9,6 +9,8 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import TypeAlias
 
+from reflexarc.machine.accessibility import Selector
+from reflexarc.machine.policy import EVIDENCE_MAX_AGE
 from reflexarc.observation import (
     EXACT_RUNGS,
     LIKENESS,
@@ -17,6 +19,7 @@ from reflexarc.observation import (
     Observation,
     Phases,
     ScreenText,
+    Sighting,
 )
 from reflexarc.playbook.template import render
 
@@ -86,6 +89,33 @@ class NeedleIs:
 
 
 @dataclass(frozen=True)
+class ElementIs:
+    """An element of the accessibility tree is there; the texts of its selector are templates."""
+
+    selector: Selector
+
+    def rendered(self, scope: Mapping[str, object]) -> Selector:
+        """The selector with its names looked up; raises PlaybookError for a name that has no value."""
+        own = self.selector
+        role, name, value, text = (
+            None if part is None else render(part, scope)
+            for part in (own.role, own.name, own.value, own.text)
+        )
+        return replace(own, role=role, name=name, value=value, text=text)
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """The texts of the selector."""
+        own = self.selector
+        return tuple(part for part in (own.role, own.name, own.value, own.text) if part is not None)
+
+
+def element_key(selector: Selector) -> str:
+    """What observations call an element that is looked for."""
+    return blake2b(repr(selector).encode(), digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True)
 class SerialIs:
     """A regular expression is found in what the serial console said since the last action."""
 
@@ -130,7 +160,7 @@ class Not:
 
 
 Condition: TypeAlias = (
-    PhaseIs | TextIs | NeedleIs | SerialIs | Changed | Settled | ValueIs | AnyOf | AllOf | Not
+    PhaseIs | TextIs | NeedleIs | ElementIs | SerialIs | Changed | Settled | ValueIs | AnyOf | AllOf | Not
 )
 
 
@@ -156,8 +186,8 @@ class Sight:
 class Verdict:
     """Whether a condition holds; complete: on an exact rung's whole evidence; match: what a pattern found.
 
-    unsure: it can't be told, which a `not` doesn't turn into yes. evidential: the machine's phase, screen or
-    serial text said so, not merely time or values.
+    unsure: it can't be told, which a `not` doesn't turn into yes. evidential: the machine's phase, screen, tree or
+    serial text said so, not merely time or values. element: the one that was found.
     """
 
     holds: bool
@@ -166,6 +196,7 @@ class Verdict:
     groups: Mapping[str, str] = field(default_factory=dict)
     unsure: bool = False
     evidential: bool = False
+    element: Sighting | None = None
 
 
 NO = Verdict(False)
@@ -179,8 +210,8 @@ def evaluate(condition: Condition, sight: Sight) -> Verdict:
             return _phase(phases, sight)
         case TextIs():
             return _text(condition, sight)
-        case NeedleIs():
-            return _needle(condition, sight)
+        case NeedleIs() | ElementIs():
+            return _found(condition, sight)
         case SerialIs(pattern):
             return _serial(pattern, sight)
         case Changed() | Settled():
@@ -228,10 +259,27 @@ def _text(wanted: TextIs, sight: Sight) -> Verdict:
     return replace(_search(wanted.pattern, texts), complete=exact, evidential=True)
 
 
+def _found(condition: NeedleIs | ElementIs, sight: Sight) -> Verdict:
+    return _needle(condition, sight) if isinstance(condition, NeedleIs) else _element(condition, sight)
+
+
 def _needle(wanted: NeedleIs, sight: Sight) -> Verdict:
     """Whether the picture was seen; it can't be told from an observation in which it wasn't looked for."""
     seen = dict(sight.observation.needles).get(wanted.key)
     return CANNOT_TELL if seen is None else Verdict(seen, evidential=True)
+
+
+def _element(wanted: ElementIs, sight: Sight) -> Verdict:
+    """Whether the element is there; only what was looked for since the last act tells, strictly only a moment ago."""
+    key = element_key(wanted.rendered(sight.scope))
+    told = next((one for one in sight.observation.elements if one.key == key), None)
+    if told is None or told.at <= sight.since:
+        return CANNOT_TELL
+    if sight.strict and told.at < sight.now - EVIDENCE_MAX_AGE:
+        return CANNOT_TELL
+    if not told.count:
+        return Verdict(False, evidential=True)
+    return Verdict(True, complete=True, match=told.name, evidential=True, element=told)
 
 
 def _serial(pattern: str, sight: Sight) -> Verdict:
@@ -277,7 +325,9 @@ def _all(verdicts: list[Verdict]) -> Verdict:
         failed = any(not v.holds and not v.unsure for v in verdicts)
         return Verdict(False, unsure=not failed, evidential=evidential)
     found = next((v for v in verdicts if v.match is not None), Verdict(True))
-    return Verdict(True, all(v.complete for v in verdicts), found.match, found.groups, evidential=evidential)
+    element = next((v.element for v in verdicts if v.element is not None), None)
+    complete = all(v.complete for v in verdicts)
+    return Verdict(True, complete, found.match, found.groups, evidential=evidential, element=element)
 
 
 def leaves(condition: Condition | None) -> Iterator[Condition]:
@@ -295,8 +345,9 @@ def leaves(condition: Condition | None) -> Iterator[Condition]:
 
 
 def is_evidential(condition: Condition | None) -> bool:
-    """Tell whether the condition looks at the machine's phase, screen or serial text at all."""
-    return any(isinstance(leaf, PhaseIs | TextIs | NeedleIs | SerialIs) for leaf in leaves(condition))
+    """Tell whether the condition looks at the machine's phase, screen, tree or serial text at all."""
+    looking = PhaseIs | TextIs | NeedleIs | ElementIs | SerialIs
+    return any(isinstance(leaf, looking) for leaf in leaves(condition))
 
 
 def phases_in(condition: Condition | None) -> frozenset[str]:
@@ -317,6 +368,8 @@ def templates_in(condition: Condition | None) -> Iterator[str]:
             yield leaf.value
             yield from [leaf.equals] if leaf.equals is not None else []
             yield from leaf.among or ()
+        elif isinstance(leaf, ElementIs):
+            yield from leaf.templates
 
 
 def needs_screen(condition: Condition | None) -> bool:
@@ -329,6 +382,8 @@ def capabilities_of(condition: Condition | None) -> Iterator[str]:
     for leaf in leaves(condition):
         if isinstance(leaf, SerialIs):
             yield "console"
+        elif isinstance(leaf, ElementIs):
+            yield "accessibility"
         elif isinstance(leaf, TextIs | NeedleIs | Changed | Settled):
             yield "screen"
         elif isinstance(leaf, PhaseIs) and set(leaf.phases) <= {"power_off"}:
@@ -358,6 +413,8 @@ def spell(condition: Condition | None) -> str:
 
 def _spell_leaf(condition: Condition) -> str:
     match condition:
+        case ElementIs(selector):
+            return f"the {selector}"
         case Settled(seconds):
             return f"a screen still for {seconds:g} s"
         case ValueIs(value, equals, _, among) if equals is not None or among is not None:

@@ -308,7 +308,8 @@ def _verified(state: RunState, event: Verified) -> RunState:
 
 
 def _is_fresh(state: RunState, event: Verified) -> bool:
-    return event.observation.at >= state.since and event.at - event.observation.at <= EVIDENCE_MAX_AGE
+    oldest = event.observation.oldest
+    return oldest >= state.since and event.at - oldest <= EVIDENCE_MAX_AGE
 
 
 def _precondition_holds(state: RunState, event: Verified) -> bool:
@@ -350,7 +351,7 @@ def _intended(state: RunState, event: Intended) -> RunState:
         state = replace(state, serial_mark=max(state.serial_mark, event.serial_end))
     if state.step.authorisation is None:
         return replace(state, stage=Stage.ACTING, since=event.at)
-    if state.evidence is None or event.at - state.evidence.at > EVIDENCE_MAX_AGE:
+    if state.evidence is None or event.at - state.evidence.oldest > EVIDENCE_MAX_AGE:
         return replace(state, stage=Stage.VERIFYING, evidence=None, since=event.at)
     key = state.key_of(state.step)
     if state.grants.get(key, 0) < 1:

@@ -158,18 +158,23 @@ class Thawed:
 
 @dataclass(frozen=True)
 class Shown:
-    """What the machine shows once the run is held: text, and the stored frame where one may be kept."""
+    """What the machine shows once the run is held: text, and the stored frame where one may be kept.
+
+    outline: of the accessibility tree of the application in front, where an agent answers.
+    """
 
     at: float
     text: str
     frame: FrameRef | None = None
+    outline: str = ""
 
 
 @dataclass(frozen=True)
 class Lesson:
     """What a reply teaches: the evidence, all of it, by which a phase is recognised.
 
-    text: a regular expression on the screen's text. needle: a PNG file in base64. by_agent: no person stands behind
+    text: a regular expression on the screen's text. needle: a PNG file in base64. element: what tells an element of the
+    guest's tree, by role, name, value and text; it stands alone. by_agent: no person stands behind
     it, so it may end waits and nothing else.
     """
 
@@ -177,6 +182,7 @@ class Lesson:
     text: str = ""
     needle: str = ""
     by_agent: bool = False
+    element: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

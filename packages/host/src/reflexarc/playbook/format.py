@@ -133,6 +133,18 @@ REGION: Mapping[str, Key] = {
     "columns": Key("span", "First and last column, from 0; negative ones from the end."),
 }
 
+ELEMENT: Mapping[str, Key] = {
+    "role": Key("template", "Its role, by the common name (AXButton) or the guest's own (push button)."),
+    "name": Key("template", "Its whole name."),
+    "value": Key("template", "Its whole value, as text."),
+    "text": Key("template", "A text within its name or its value."),
+    "enabled": Key("flag", "Whether it can be used; either, where left out."),
+    "focused": Key("flag", "Whether it has the focus; either, where left out."),
+    "showing": Key("flag", "Whether only what is on the screen counts; true where left out."),
+}
+# Of these at least one is given.
+ELEMENT_TEXTS = ("role", "name", "value", "text")
+
 _VALUE = Key("scalar", "A text, mostly with {{ name }}, that is compared.", required=True)
 
 # Kind of condition -> its own key and those that may stand beside it.
@@ -150,6 +162,9 @@ CONDITIONS: Mapping[str, Mapping[str, Key]] = {
         "image": Key("text", "The picture itself, as PNG in base64, where there is no file."),
         "region": Key("rectangle", "Where it is looked for, in pixels: x, y, width, height."),
         "threshold": Key("number", f"How alike it must be, up to 1; {LIKENESS:g}.", minimum=0.5, maximum=1),
+    },
+    "element": {
+        "element": Key("element", "An element of the guest's accessibility tree is there.", required=True)
     },
     "serial": {
         "serial": Key(

@@ -17,6 +17,10 @@ _ACTIONS: Mapping[str, str] = {
     "move": "Move the pointer.",
     "drag": "Press a button, move the pointer, let go.",
     "scroll": "Turn the wheel by lines, to the right and down where positive.",
+    "ax_press": "Press an element of the guest's accessibility tree.",
+    "ax_action": "Perform one of an element's actions, such as AXPress or AXShowMenu.",
+    "ax_set_value": "Set the value of an element, such as the text of a field.",
+    "ax_focus": "Give an element the focus.",
     "launch_app": "Start an application in the guest.",
     "exec": "Run a command in the guest and check its exit status.",
     "run_serial": "Run a line on the shell at the serial console and check its exit status.",
@@ -77,6 +81,15 @@ _ARGUMENTS: Mapping[str, str] = {
     "once": "For the next start only.",
     "name": "Its name.",
     "that": "The condition that must hold.",
+    "element": "An element of the guest's accessibility tree, which shows once; its middle is aimed at.",
+    "to_element": "Where it is dragged to: an element, as element.",
+    "role": "The element's role, by the common name (AXButton) or the guest's own (push button).",
+    "enabled": "Whether the element can be used; either, where left out.",
+    "focused": "Whether the element has the focus; either, where left out.",
+    "showing": "Whether only what is on the screen counts; true where left out.",
+    "ref": "The element that an earlier step registered, as {{ name.ref }}, in place of what tells it.",
+    "action": "Which of its actions.",
+    "value": "Its value.",
 }
 
 
@@ -97,8 +110,10 @@ def of_argument(name: str, argument: Argument) -> str:
     own = _ARGUMENTS.get(name, f"{name.replace('_', ' ').capitalize()}.")
     if argument.type == "pattern" and name == "text":
         own = "A regular expression for the text on the screen."
-    if argument.unavailable:
-        return f"{own} Not yet: {argument.unavailable}."
+    if argument.type == "element_text" and name in ("name", "value", "text"):
+        own = {"name": "The element's whole name.", "value": "The element's whole value."}.get(
+            name, "A text within the element's name or its value."
+        )
     if argument.required:
         return f"{own} Required."
     if argument.default in (None, ""):

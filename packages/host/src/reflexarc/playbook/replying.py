@@ -15,7 +15,12 @@ def shown(state: RunState, event: Shown) -> RunState:
     """Keep what the person who is asked gets to see."""
     if state.stage is not Stage.HELD or state.escalation is None:
         return state
-    asked = replace(state.escalation, text=event.text[-stepping.MAX_TEXT :], frame=event.frame)
+    asked = replace(
+        state.escalation,
+        text=event.text[-stepping.MAX_TEXT :],
+        frame=event.frame,
+        outline=event.outline[: stepping.MAX_TEXT],
+    )
     return replace(state, escalation=asked)
 
 

@@ -16,6 +16,7 @@ from reflexarc.playbook import format as tables
 from reflexarc.playbook import meanings
 from reflexarc.playbook.actions import ACTIONS, Action, Argument
 from reflexarc.playbook.argument_loader import ENVIRONMENT_NAME, MAX_COORDINATE, MAX_ITEMS
+from reflexarc.playbook.element_loader import MAX_SELECTOR_TEXT, REF
 from reflexarc.playbook.format import Key
 from reflexarc.playbook.spelling import END, chord_pattern, key_pattern, power_pattern
 from reflexarc.playbook.template import TEMPLATE
@@ -49,6 +50,7 @@ def _definitions(phases: Phases) -> Schema:
         "chord": {"type": "string", "pattern": chord_pattern()},
         "power": {"type": "string", "pattern": power_pattern()},
         "region": _mapping(tables.REGION, "A part of the screen."),
+        "element": _element(),
         "defaults": _mapping(tables.DEFAULTS, "What holds for every step."),
         "authorize": _mapping(tables.AUTHORIZE, "What the playbook asks for."),
         "variable": _variable(),
@@ -102,6 +104,13 @@ def _one_or_list(item: Schema, **more: object) -> Schema:
     return {"anyOf": [item, {"type": "array", "items": item, **more}]}
 
 
+_TEMPLATE_TEXT: Schema = {
+    "type": "string",
+    "pattern": TEMPLATE,
+    "minLength": 1,
+    "maxLength": MAX_SELECTOR_TEXT,
+}
+_REF: Schema = {"type": "string", "pattern": REF + END}
 _TYPES: Mapping[str, Callable[[Key], Schema]] = {
     "name": lambda key: {"type": "string", "pattern": r"\S"},
     "text": lambda key: {"type": "string"},
@@ -123,6 +132,8 @@ _TYPES: Mapping[str, Callable[[Key], Schema]] = {
     "operations": lambda key: _one_or_list(_ref("operation")),
     "pattern": lambda key: _ref("pattern"),
     "region": lambda key: _ref("region"),
+    "element": lambda key: _ref("element"),
+    "template": lambda key: _TEMPLATE_TEXT,
     "condition": lambda key: _ref("condition"),
     "conditions": lambda key: {"type": "array", "items": _ref("condition"), "minItems": 1},
     "action": lambda key: {
@@ -147,6 +158,12 @@ def _variable() -> Schema:
     is_secret = {"properties": {"secret": {"const": True}}, "required": ["secret"]}
     table |= {"if": is_secret, "then": {"properties": {"default": _NULL}}}
     return {"anyOf": [_ref("scalar"), _NULL, table]}
+
+
+def _element() -> Schema:
+    """Which element is meant; something of what it says has to be known."""
+    made = _mapping(tables.ELEMENT, "Which element of the accessibility tree.")
+    return {**made, "anyOf": [_has(name) for name in tables.ELEMENT_TEXTS]}
 
 
 def _condition() -> Schema:
@@ -210,7 +227,7 @@ def _when(name: str, then: Schema, also: Schema | None = None) -> Schema:
 def _acts(action: Action) -> Schema:
     arguments = _ref(f"args_{action.name}")
     needed = any(argument.required for argument in action.arguments.values())
-    needed = needed or any(() not in alternatives for alternatives in action.one_of)
+    needed = needed or bool(action.selects) or any(() not in ways for ways in action.one_of)
     then: Schema = {"properties": {"args": arguments if needed else {"anyOf": [arguments, _NULL]}}}
     if needed:
         then["required"] = ["args"]
@@ -253,7 +270,17 @@ def _arguments(action: Action) -> Schema:
         "properties": {name: _argument(name, argument) for name, argument in action.arguments.items()},
         **({"required": needed} if needed else {}),
         **({"allOf": [_one_of(ways) for ways in action.one_of]} if action.one_of else {}),
+        **(_selecting(action.selects) if action.selects else {}),
         "additionalProperties": False,
+    }
+
+
+def _selecting(selects: Sequence[str]) -> Schema:
+    """An element is told by at least one text, or else by a reference alone."""
+    texts = [name for name in selects if name in tables.ELEMENT_TEXTS]
+    by_texts: Schema = {"anyOf": [_has(name) for name in texts], "properties": {"ref": _NULL}}
+    return {
+        "anyOf": [by_texts, {**_has("ref"), "properties": {"ref": _GIVEN, **dict.fromkeys(selects, _NULL)}}]
     }
 
 
@@ -272,10 +299,7 @@ def _one_of(alternatives: Sequence[Sequence[str]]) -> Schema:
 
 
 def _argument(name: str, argument: Argument) -> Schema:
-    """The schema of an argument; one that can't be given yet is null."""
     described: Schema = {"description": meanings.of_argument(name, argument)}
-    if argument.unavailable:
-        return {**described, **_NULL}
     inner: Schema = {"enum": list(argument.choices)}
     if not argument.choices:
         inner = _ARGUMENT_TYPES[argument.type](argument)
@@ -301,6 +325,10 @@ _ARGUMENT_TYPES: Mapping[str, Callable[[Argument], Schema]] = {
         _number("integer", argument.minimum, argument.maximum), minItems=1, maxItems=MAX_ITEMS
     ),
     "number": lambda argument: _number("number", argument.minimum, argument.maximum),
+    "element": lambda argument: _ref("element"),
+    "element_text": lambda argument: _TEMPLATE_TEXT,
+    "ref": lambda argument: _REF,
+    "value": lambda argument: {"anyOf": [_TEMPLATE, {"type": ["number", "boolean"]}]},
     "coordinate": lambda argument: {
         "anyOf": [_number("integer", 0, MAX_COORDINATE - 1), _number("number", 0, 1)]
     },

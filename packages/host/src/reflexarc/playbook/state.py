@@ -39,6 +39,7 @@ class Escalation:
     rung: str = ""
     text: str = ""
     frame: FrameRef | None = None
+    outline: str = ""
     history: tuple[Visit, ...] = ()
 
 

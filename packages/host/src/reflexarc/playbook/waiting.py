@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from reflexarc.observation import UNKNOWN, Observation
-from reflexarc.playbook.conditions import Condition, Settled, Sight, Verdict, evaluate, leaves, phases_in
+from reflexarc.observation import UNKNOWN, Observation, Sighting
+from reflexarc.playbook.conditions import (
+    Condition,
+    ElementIs,
+    Settled,
+    Sight,
+    Verdict,
+    evaluate,
+    leaves,
+    phases_in,
+)
 from reflexarc.playbook.model import DEFAULT_TIMEOUT
 from reflexarc.playbook.state import Reason, RunState, Stage
 
@@ -113,7 +122,8 @@ def judge(state: RunState, seen: Observation, now: float) -> tuple[RunState, Rea
     if not settled:
         return state, None
     if seen.phase != UNKNOWN and seen.confidence >= state.min_confidence:
-        return state, None if may_pass(state, seen.phase) else Reason.OFF_SCRIPT
+        passes = may_pass(state, seen.phase) or _shows_elements(state, seen)
+        return state, None if passes else Reason.OFF_SCRIPT
     if state.playbook.on_unknown == "wait":
         return state, None
     guessed = seen.guess is not None or seen.phase != UNKNOWN
@@ -155,6 +165,12 @@ def may_pass(state: RunState, phase: str) -> bool:
     return (known is not None and known.passing) or _is_one_of(state, phase, allowed)
 
 
+def _shows_elements(state: RunState, seen: Observation) -> bool:
+    """Tell whether the phase is one that the awaited element's own tree told."""
+    awaited = (*leaves(state.step.wait_for), *leaves(state.step.expect))
+    return seen.origin == "accessibility" and any(isinstance(leaf, ElementIs) for leaf in awaited)
+
+
 def _is_one_of(state: RunState, phase: str, names: frozenset[str]) -> bool:
     return any(state.phases.is_a(phase, name) for name in names)
 
@@ -167,7 +183,15 @@ def result(state: RunState, verdict: Verdict) -> Mapping[str, object]:
         "text": seen.text if seen else "",
         "match": verdict.match or "",
         "groups": dict(verdict.groups),
+        **_found(verdict.element),
     }
+
+
+def _found(element: Sighting | None) -> Mapping[str, object]:
+    """What a step registers of the element it awaited."""
+    if element is None:
+        return {}
+    return {"ref": element.ref, "role": element.role, "name": element.name, "value": element.value}
 
 
 def next_deadline(state: RunState, seen: Observation | None, now: float) -> float:

@@ -53,6 +53,7 @@ def _hold(hold: Hold, story: Story, album: Album, limit: int) -> Markup:
     held = hold.escalation
     is_open = hold.end is None and story.outcome == "held"
     ref = held.frame.ref if held.frame is not None else None
+    share = limit // 2 if held.outline else limit
     expected = ", ".join(held.expected) or "what the step says"
     facts: Mapping[str, Child] = {
         "Expected": element("b", one_line(expected, 500)),
@@ -68,7 +69,8 @@ def _hold(hold: Hold, story: Story, album: Album, limit: int) -> Markup:
         element("p", one_line(held.detail, 1_000), class_="reason") if held.detail else None,
         element("dl", *(element("div", element("dt", key), element("dd", value)) for key, value in facts.items()
                         if value is not None), class_="pairs"),
-        _screen(album, ref, f"{moment(hold.begin)}, {held.observed_phase}", bounded(held.text.rstrip(), limit)),
+        _screen(album, ref, f"{moment(hold.begin)}, {held.observed_phase}", bounded(held.text.rstrip(), share)),
+        _outline(bounded(held.outline.rstrip(), share)),
         _how_to_answer(story) if is_open else None,
         class_="card asking" if is_open else "card",
     )  # fmt: skip
@@ -93,6 +95,13 @@ def _screen(album: Album, ref: str | None, where: str, text: str) -> Markup | No
     if picture is None:
         return element("figure", element("p", f"The screen was as at {earlier}.", class_="quiet"), folded)
     return element("figure", drawn(picture, f"The screen at {where}"), folded)
+
+
+def _outline(text: str) -> Markup | None:
+    """The accessibility outline of the application in front."""
+    if not text:
+        return None
+    return element("details", element("summary", "Elements"), element("pre", text, tabindex="0"))
 
 
 def _how_to_answer(story: Story) -> Markup:

@@ -51,7 +51,7 @@ def describe_escalation(state: RunState, held: Escalation) -> dict[str, object]:
         "confidence": held.confidence,
         "rung": held.rung,
         "text": held.text,
-        "outline": None,
+        "outline": held.outline or None,
         "frame": None
         if frame is None
         else {"ref": frame.ref, "mime_type": "image/png", "width": frame.width, "height": frame.height},

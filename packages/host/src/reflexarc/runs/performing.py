@@ -15,7 +15,7 @@ from reflexarc.machine.hostpaths import HostPaths
 from reflexarc.machine.machine import Machine
 from reflexarc.observation import Observation
 from reflexarc.playbook.state import RunState
-from reflexarc.runs.acting import device, doubt, guest, keyboard, looking, pointer, serial
+from reflexarc.runs.acting import device, doubt, element, guest, keyboard, looking, pointer, serial
 from reflexarc.runs.acting.act import Act, Performed
 from reflexarc.sensing.watcher import Watcher
 
@@ -32,6 +32,10 @@ ACTS: Mapping[str, Callable[[Act], Awaitable[Performed]]] = {
     "move": pointer.move,
     "drag": pointer.drag,
     "scroll": pointer.scroll,
+    "ax_press": element.press,
+    "ax_action": element.perform,
+    "ax_set_value": element.set_value,
+    "ax_focus": element.focus,
     "launch_app": guest.launch_app,
     "exec": guest.execute,
     "run_serial": serial.run_serial,

@@ -39,12 +39,13 @@ from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.performing import Performed, Performer
 from reflexarc.runs.preflight import preflight, require
 from reflexarc.runs.secrets import Redactor
-from reflexarc.runs.seeking import sought
+from reflexarc.runs.seeking import seek
 from reflexarc.runs.teaching import Pupil
 from reflexarc.runs.video import Video
 from reflexarc.sensing.watcher import Watcher
 
 STILL, STILL_AT_MOST = 0.15, 0.6
+MAX_OUTLINE = 16_000
 # An unmoving machine is looked at again after this long even if no deadline is near.
 LONGEST_WATCH = 5.0
 # Reads are told at a step's end, yet not of every fast one.
@@ -106,6 +107,8 @@ class Runner:
             return state
         finally:
             self._record_video(on=False)
+            self._seeking = None
+            self.watcher.seek({})
             if self.state.stage is Stage.ENDED:
                 self._pupil.leave(self.state)
             self._gallery.finish()
@@ -156,7 +159,7 @@ class Runner:
         self._pupil.learn(self.state)
         if self._seeking is not self.state.step:
             self._seeking = self.state.step
-            self.watcher.seek(sought(self._seeking))
+            seek(self.watcher, self.state)
         match next_effect:
             case engine.Verify():
                 await self._verify()
@@ -253,7 +256,7 @@ class Runner:
         step, guard = self.state.step, self.machine.guard
         shown = f"{evidence.phase} ({evidence.origin or evidence.rung} {evidence.confidence:.2f})"
         reason = f"granted to run {self.state.run_id}"
-        with guard.permit(Permit(operation, evidence.at, reason, shown)):
+        with guard.permit(Permit(operation, evidence.oldest, reason, shown)):
             if operation != step.operation:
                 try:
                     guard.check(operation, action=step.action)
@@ -334,6 +337,7 @@ class Runner:
         except MachineError:
             return
         clean = self._redacted(seen)
+        outline = self._redactor.text(await self.watcher.outline(MAX_OUTLINE))
         frame, ref = self.watcher.frame_of(seen), self._store(seen)
         kept = FrameRef(ref, frame.width, frame.height) if frame is not None and ref else None
-        self._record(Shown(time.monotonic(), clean.text, kept))
+        self._record(Shown(time.monotonic(), clean.text, kept, outline))

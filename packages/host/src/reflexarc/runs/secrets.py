@@ -103,9 +103,12 @@ class Redactor:
             return seen, False
         serial = self._serial(seen.serial)
         screen = self._screen(seen.screen) if seen.screen is not None else None
-        if serial == seen.serial and screen == seen.screen:
+        elements = tuple(
+            replace(one, name=self.text(one.name), value=self.text(one.value)) for one in seen.elements
+        )
+        if (serial, screen, elements) == (seen.serial, seen.screen, seen.elements):
             return seen, False
-        return replace(seen, serial=serial, screen=screen), True
+        return replace(seen, serial=serial, screen=screen, elements=elements), True
 
     def _serial(self, text: str) -> str:
         """Serial text of the same length, so that what is new in it can still be told; over line breaks too."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from reflexarc.errors import OffScriptError, OperationTimeoutError, PlaybookError, RunError, SafetyError
+from reflexarc.machine.elements import Elements
 from reflexarc.machine.frame import Frame
 from reflexarc.machine.guarded import (
     GuardedBoot,
@@ -42,7 +43,7 @@ from reflexarc.runs.preflight import preflight, require
 from reflexarc.runs.replies import check_grant, check_variables
 from reflexarc.runs.run import Run
 from reflexarc.runs.runner import Listener, Runner
-from reflexarc.runs.seeking import sought
+from reflexarc.runs.seeking import seek
 from reflexarc.runs.video import want
 from reflexarc.sensing.watcher import Watcher
 
@@ -136,6 +137,11 @@ class Session:
     def accessibility(self) -> GuardedAccessibility:
         return self.machine.accessibility
 
+    @property
+    def ax(self) -> Elements:
+        """The elements of its desktop by what they are: `m.ax.press(Selector(name="OK"))`."""
+        return Elements(self.accessibility, self.name)
+
     async def observe(self) -> Observation:
         """Look at the machine now: a reading of its own, taken after the call."""
         return await self.watcher.fresh()
@@ -162,7 +168,7 @@ class Session:
         state = engine.start(self._started({"name": "wait_for", "steps": [step]}, now))
         acted = self._seen is not None and self._sent_at > self._seen.at
         state = stepping.enter(replace(state, sent_at=self._sent_at, seen=self._seen, acted=acted), 0, now)
-        self.watcher.seek(sought(state.step))
+        seek(self.watcher, state)
         seen = self.watcher.latest or await self.watcher.fresh()
         if seen.at <= self._sent_at:
             seen = await self.watcher.fresh()

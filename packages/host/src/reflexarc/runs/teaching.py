@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from reflexarc import patterns
 from reflexarc.errors import PlaybookError
 from reflexarc.observation import CONFIDENT, OWN_RUNG_PHASES, UNKNOWN
 from reflexarc.playbook import needles
+from reflexarc.playbook.document import of_data
+from reflexarc.playbook.element_loader import load_selector
 from reflexarc.playbook.events import Lesson
 from reflexarc.playbook.state import Escalation, RunState
 from reflexarc.sensing.recogniser import Recognisers
@@ -42,19 +45,21 @@ def lesson_of(
     Raises PlaybookError where its evidence is none, is not on the screen that is asked about, could be anywhere, or
     would stand against what must not be hidden.
     """
-    if element is not None:
-        raise PlaybookError(
-            "teach by an element needs an agent in the guest, and there is none; use text or needle"
-        )
     if not isinstance(phase, str) or not _PHASE.fullmatch(phase):
         raise PlaybookError("the phase to teach is a name of small letters, digits and _")
     if phase in OWN_RUNG_PHASES or phase == UNKNOWN:
         raise PlaybookError(f"{phase} is told by a sensor of its own, and can't be taught")
-    if not isinstance(text, str) or not isinstance(needle, str | bytes) or not (text or needle):
-        raise PlaybookError("teach needs a text (a regular expression), a needle (a PNG picture), or both")
+    if not isinstance(text, str) or not isinstance(needle, str | bytes):
+        raise PlaybookError("the text that is taught is a regular expression, the needle a PNG picture")
+    if (element is not None) is bool(text or needle):
+        raise PlaybookError(
+            "teach needs a text (a regular expression), a needle (a PNG picture), or both; or an element alone"
+        )
     if len(state.lessons) >= MAX_LESSONS:
         raise PlaybookError(f"a run takes {MAX_LESSONS} lessons at most")
     _check_phase(state, held, phase, agent=is_agent(by))
+    if element is not None:
+        return Lesson(phase, by_agent=is_agent(by), element=_checked_element(held, element))
     if text:
         _check_text(held, text)
     image = base64.b64encode(needle).decode() if isinstance(needle, bytes) else needle
@@ -76,6 +81,26 @@ def _check_phase(state: RunState, held: Escalation, phase: str, *, agent: bool) 
         )
     if agent and shown not in ("", UNKNOWN, phase) and held.confidence >= CONFIDENT:
         raise PlaybookError(f"this screen is {shown} already; an agent teaches only what nothing recognises")
+
+
+def _checked_element(held: Escalation, element: Mapping[str, object]) -> Mapping[str, str]:
+    """What tells the element; it has a name or a text that is in the outline of what the run asks about."""
+    document = of_data(element, None)
+    load_selector(document, (), element)
+    told = {key: value for key, value in element.items() if isinstance(value, str)}
+    for key in element:
+        if key not in told and element[key] is not None:
+            raise PlaybookError(f"element: {key} can't be taught; role, name, value and text can")
+    if any("{{" in text for text in told.values()):
+        raise PlaybookError("element: what is taught is written out")
+    if not held.outline:
+        raise PlaybookError(
+            "element: no agent in the guest answered when the run was held; use text or needle"
+        )
+    known = [told[key] for key in ("name", "text", "value") if key in told]
+    if not known or not all(json.dumps(text, ensure_ascii=False)[1:-1] in held.outline for text in known):
+        raise PlaybookError("element: its name, text or value is not in the outline that the run shows")
+    return told
 
 
 def _check_text(held: Escalation, text: str) -> None:
@@ -126,7 +151,7 @@ class Pupil:
     def _taught(self, lesson: Lesson) -> Taught:
         png = base64.b64decode(lesson.needle) if lesson.needle else b""
         new = lesson.phase not in self._before.phases
-        return Taught(lesson.phase, lesson.text, png, lesson.by_agent, new)
+        return Taught(lesson.phase, lesson.text, png, lesson.by_agent, new, lesson.element)
 
     def _recognise(self, lessons: Iterable[Taught]) -> None:
         taught = list(lessons)

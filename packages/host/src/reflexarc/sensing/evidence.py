@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Protocol
 
 from reflexarc.observation import ScreenText
+from reflexarc.sensing.tree import TreeReading
 
 MAX_TEXT = 65_536
 
@@ -27,7 +28,7 @@ _KERNEL_MESSAGE = re.compile(r"\[ *\d{1,7}\.\d{6}\](?:\[ *[TC]\d+\])? ?.*")
 
 @dataclass(frozen=True)
 class Page:
-    """What recognisers look at: the text of a screen, or of a serial console, cut to 64 KiB.
+    """What recognisers look at: the text of a screen, or of a serial console, cut to 64 KiB, or a guest's tree.
 
     needles: names of the pictures seen on the screen. alone: nothing else is drawn in its upper nine tenths.
     seek: tells of one more picture whether it is there; such are looked for only where evidence asks.
@@ -37,6 +38,7 @@ class Page:
     needles: frozenset[str] = frozenset()
     alone: bool = False
     seek: Callable[[str], bool] | None = None
+    tree: TreeReading | None = None
 
     def sees(self, needle: str) -> bool:
         """Tell whether a picture is on the screen."""

@@ -1,18 +1,19 @@
 """The sensing ladder: the cheapest and most authoritative sensor first; each answers or passes.
 
 It has no clock and does no I/O. The order: power, signal, serial (only where there is no frame), unchanged,
-text together with needles; then the phase is unknown.
+text together with needles, accessibility; then the phase is unknown. A guest's tree is cheaper and as exact, but
+it tells that a desktop runs, not that it shows: it is asked where nothing else answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reflexarc.machine.capabilities import PowerState
 from reflexarc.machine.frame import Frame
 from reflexarc.machine.geometry import Rect
-from reflexarc.observation import UNKNOWN, Observation
+from reflexarc.observation import UNKNOWN, Observation, Sighting
 from reflexarc.sensing.dispute import against
 from reflexarc.sensing.needle import Patch
 from reflexarc.sensing.power import read_power
@@ -20,6 +21,7 @@ from reflexarc.sensing.recogniser import Recognisers
 from reflexarc.sensing.serial import plain, read_serial
 from reflexarc.sensing.signal import read_signal
 from reflexarc.sensing.text import Reading, TextRung
+from reflexarc.sensing.tree import TreeReading, read_tree
 from reflexarc.sensing.unchanged import Stillness, read_unchanged
 from reflexarc.sensing.verdict import Answer
 
@@ -29,7 +31,9 @@ class Readings:
     """What is known of a machine at one moment, None where it has no such sensor or nothing came yet.
 
     at: seconds of `time.monotonic()`. serial: the newest text of the serial console, as it came.
-    serial_end: how many characters ever came. serial_at: when the last of them did.
+    serial_end: how many characters ever came. serial_at: when the last of them did. tree: of the guest's desktop.
+    elements: what was looked for in it; elements_changed_at: when that was last found to be other than before;
+    tree_moved_at: when it last told of any change, which counts where there is no picture.
     """
 
     at: float
@@ -38,6 +42,10 @@ class Readings:
     serial: str = ""
     serial_end: int = 0
     serial_at: float = float("-inf")
+    tree: TreeReading | None = None
+    elements: tuple[Sighting, ...] = ()
+    elements_changed_at: float = float("-inf")
+    tree_moved_at: float = float("-inf")
 
 
 class Ladder:
@@ -69,6 +77,26 @@ class Ladder:
 
     def read(self, readings: Readings) -> Observation:
         """Conclude what the machine shows; always answers, with the phase `unknown` where no rung does."""
+        seen = self._read(readings)
+        moved_at = readings.tree_moved_at if readings.frame is None else float("-inf")
+        changed_at = max(seen.changed_at, readings.elements_changed_at, moved_at)
+        if readings.elements or changed_at != seen.changed_at:
+            seen = replace(seen, elements=readings.elements, changed_at=changed_at)
+        answer = read_tree(self.recognisers, readings.tree) if seen.phase == UNKNOWN else None
+        if answer is None or readings.tree is None:
+            return seen
+        return replace(
+            seen,
+            phase=answer.phase,
+            confidence=answer.confidence,
+            rung=answer.rung,
+            origin=answer.rung,
+            complete=answer.complete,
+            at=min(seen.at, readings.tree.at),
+            guess=None,
+        )
+
+    def _read(self, readings: Readings) -> Observation:
         if readings.serial is not self._serial[0]:
             self._serial = (readings.serial, plain(readings.serial))
         off = read_power(readings.power)
@@ -86,9 +114,13 @@ class Ladder:
     def disputed(self, seen: Observation, readings: Readings) -> str:
         """The phase that another authoritative rung speaks for against what was concluded from these readings.
 
-        A picture speaks against power that is said to be off; serial text does where it is newer than the picture.
+        A picture speaks against power that is said to be off; serial text does where it is newer than the picture; a
+        guest's tree always, since it was asked just now.
         """
         phases, frame = self.recognisers.phases, readings.frame
+        other = against(seen, read_tree(self.recognisers, readings.tree), phases)
+        if other:
+            return other
         if seen.origin == "power":
             reading = self._text.read(frame) if frame and frame.signal else None
             return against(seen, reading.answer, phases) if reading else ""

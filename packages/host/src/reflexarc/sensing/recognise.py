@@ -4,7 +4,9 @@ A file has a mapping `phases` (name -> parent, usual_max, passing, alarm), a lis
 evidence, unless, complete, confidence), a mapping `needles` (name -> size and digest, or image), or several of these.
 Evidence
 is `text: REGEX` (with `where`, `rows`, `count`), `highlighted: REGEX`, `needle: NAME` (with `alone`),
-`serial: REGEX` (with `where`, `count`), or `any`, `all`, `not` of such.
+`serial: REGEX` (with `where`, `count`), `application: REGEX` (of the guest's desktop, by its name),
+`element: {role, name, value, text}` (of its accessibility tree; with `application`: REGEX of the one it belongs to), or
+`any`, `all`, `not` of such.
 
 Places (`where`): anywhere (the default), line (the pattern is a whole line), last_line (the last that is not
 blank), prompt (the same, kernel messages after it left out), cursor_line, before_cursor (the cursor's line where
@@ -33,12 +35,14 @@ from typing import TYPE_CHECKING
 from reflexarc import patterns
 from reflexarc.errors import ConfigError
 from reflexarc.machine import patch
+from reflexarc.machine.accessibility import Selector
 from reflexarc.observation import LIKENESS, Phase
 from reflexarc.sensing.evidence import PLACES, AllOf, AnyOf, Evidence, Highlighted, Not, Seen, Text
 from reflexarc.sensing.needle import DIGEST_SIZE, Needle, Patch, Region
 from reflexarc.sensing.nodes import NodeReader, line_of
 from reflexarc.sensing.recogniser import Recogniser, Recognisers
 from reflexarc.sensing.taught import PREFIX
+from reflexarc.sensing.tree import RunningApp, ShownElement
 
 if TYPE_CHECKING:
     import yaml
@@ -47,7 +51,13 @@ __all__ = ["Recogniser", "Recognisers", "load_recognisers"]
 
 _MAX_DEPTH = 6
 _MAX_NEEDLE = 1 << 20
-_KINDS = ("text", "highlighted", "needle", "serial", "any", "all", "not")
+_MAX_SELECTOR_TEXT = 1000
+_KINDS = ("text", "highlighted", "needle", "serial", "element", "application", "any", "all", "not")
+_SOURCES = {
+    "text": "screen", "highlighted": "screen", "needle": "screen", "serial": "serial", "element": "tree",
+    "application": "tree",
+}  # fmt: skip
+_RUNGS = {"serial": "serial", "tree": "accessibility"}
 
 
 def load_recognisers(extra: Sequence[Path] = ()) -> Recognisers:
@@ -216,9 +226,14 @@ class _File(NodeReader):
         if not parts["evidence"]:
             self.wrong(entries["evidence"], "the list of evidence is empty")
         kinds = {kind for key in parts for part in self.sequence(entries[key]) for kind in self._kinds(part)}
-        if "serial" in kinds and kinds & {"text", "highlighted", "needle"}:
-            self.wrong(node, "serial evidence does not go together with that of a screen; make it two")
-        rung = next((rung for rung in ("serial", "needle") if rung in kinds), "text")
+        sources = {_SOURCES[kind] for kind in kinds if kind in _SOURCES}
+        if len(sources) > 1:
+            self.wrong(
+                node,
+                "evidence of a screen, a serial console and a tree does not go together; make it several",
+            )
+        source = sources.pop()
+        rung = _RUNGS.get(source, "needle" if "needle" in kinds else "text")
         return Recogniser(
             self.string(entries["phase"]),
             parts["evidence"],
@@ -226,6 +241,7 @@ class _File(NodeReader):
             parts.get("complete", ()),
             confidence,
             rung,
+            source,
             place=f"{self.path}:{line_of(node)}",
         )
 
@@ -245,10 +261,13 @@ class _File(NodeReader):
             self.wrong(node, f"evidence is nested more than {_MAX_DEPTH} deep")
         entries = self.mapping(node, (*_KINDS, "where", "rows", "count", "alone"))
         kinds = [key for key in entries if key in _KINDS]
+        if "element" in kinds and "application" in kinds:
+            kinds.remove("application")
         if len(kinds) != 1:
             self.wrong(node, f"evidence has exactly one of {', '.join(_KINDS)}")
         kind = kinds[0]
         beside = {"text": {"where", "rows", "count"}, "serial": {"where", "count"}, "needle": {"alone"}}
+        beside["element"] = {"application"}
         if entries.keys() - {kind} - beside.get(kind, set()):
             self.wrong(
                 node, f"{kind!r} takes {' and '.join(sorted(beside.get(kind, ()))) or 'nothing'} beside it"
@@ -259,6 +278,8 @@ class _File(NodeReader):
             "not": lambda: Not(self._evidence(entries["not"], depth + 1)),
             "highlighted": lambda: Highlighted(self._pattern(entries["highlighted"])),
             "needle": lambda: self._seen(entries),
+            "element": lambda: self._element(entries),
+            "application": lambda: RunningApp(self._pattern(entries["application"])),
         }
         return build.get(kind, lambda: self._text(kind, entries))()
 
@@ -267,6 +288,18 @@ class _File(NodeReader):
         name = self.string(node)
         self._wanted.append((name, self.path, line_of(node)))
         return Seen(name, "alone" in entries and self.flag(entries["alone"]))
+
+    def _element(self, entries: dict[str, yaml.Node]) -> ShownElement:
+        node = entries["element"]
+        asked = self.mapping(node, ("role", "name", "value", "text"))
+        if not asked:
+            self.wrong(node, "an element is told by at least one of role, name, value, text")
+        texts = {key: self.string(value) for key, value in asked.items()}
+        for key, text in texts.items():
+            if not 0 < len(text) <= _MAX_SELECTOR_TEXT:
+                self.wrong(asked[key], f"{key} has 1 to {_MAX_SELECTOR_TEXT} characters")
+        app = self._pattern(entries["application"]) if "application" in entries else None
+        return ShownElement(Selector.of(texts), app)
 
     def _parts(self, node: yaml.Node, depth: int) -> tuple[Evidence, ...]:
         parts = tuple(self._evidence(part, depth + 1) for part in self.sequence(node))

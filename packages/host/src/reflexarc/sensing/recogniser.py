@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from reflexarc.machine.accessibility import Selector
 from reflexarc.observation import CONFIDENT, Phase, Phases, ScreenText
 from reflexarc.sensing.evidence import Evidence, Page
 from reflexarc.sensing.needle import Needle, Patch
+from reflexarc.sensing.tree import TreeReading, selectors_in
 from reflexarc.sensing.verdict import Answer
 
 
 @dataclass(frozen=True)
 class Recogniser:
-    """Evidence for one phase: all of `evidence` and none of `unless`, on a screen or on a serial console.
+    """Evidence for one phase: all of `evidence` and none of `unless`, on a screen, a serial console or in a tree.
 
     The first piece of evidence is what the phase is named by: without it nothing speaks for the phase.
     confidence: how sure it is when that holds; the surest recogniser wins.
     complete: what must hold besides for the evidence to be complete (a half-drawn menu's is not).
-    rung: text, needle or serial; taught for what an agent taught. place: the file and line that define it.
+    rung: text, needle, serial or accessibility; taught for what an agent taught. source: what it looks at: screen,
+    serial or tree. place: the file and line that define it.
     taught: it was taught at a hold, and so never stands against an alarm; an agent's, against nothing that is sure.
     """
 
@@ -28,6 +31,7 @@ class Recogniser:
     complete: tuple[Evidence, ...] = ()
     confidence: float = 0.95
     rung: str = "text"
+    source: str = "screen"
     place: str = ""
     taught: bool = False
 
@@ -67,11 +71,18 @@ class Recognisers:
     @property
     def of_screens(self) -> tuple[Recogniser, ...]:
         """Those that look at a screen."""
-        return tuple(one for one in self._all if one.rung != "serial")
+        return tuple(one for one in self._all if one.source == "screen")
+
+    @property
+    def selectors(self) -> tuple[Selector, ...]:
+        """The elements of a guest's tree that evidence speaks of."""
+        of_trees = (one for one in self._all if one.source == "tree")
+        pieces = (piece for one in of_trees for piece in (*one.evidence, *one.unless, *one.complete))
+        return tuple(dict.fromkeys(selector for piece in pieces for selector in selectors_in(piece)))
 
     def of_screen(self, page: Page) -> Answer | None:
         """The likeliest phase of a screen; its confidence is lowered by what could not be read."""
-        best = self._best(page, serial=False)
+        best = self._best(page, "screen")
         if best is None:
             return None
         readable = page.screen.confidence
@@ -79,7 +90,11 @@ class Recognisers:
 
     def of_serial(self, text: str) -> Answer | None:
         """The likeliest phase by the text of a serial console, control sequences taken out."""
-        return self._best(Page(ScreenText(tuple(text.split("\n")))), serial=True)
+        return self._best(Page(ScreenText(tuple(text.split("\n")))), "serial")
+
+    def of_tree(self, tree: TreeReading) -> Answer | None:
+        """The likeliest phase by a guest's accessibility tree."""
+        return self._best(Page(ScreenText(()), tree=tree), "tree")
 
     def with_lessons(self, lessons: Iterable[Recogniser], patches: Iterable[Patch]) -> Recognisers:
         """These and what was taught besides; phases that nobody knew are known then."""
@@ -92,11 +107,11 @@ class Recognisers:
             places=self.places,
         )
 
-    def _best(self, page: Page, *, serial: bool) -> Answer | None:
+    def _best(self, page: Page, source: str) -> Answer | None:
         judged = [
             (one, answer)
             for one in self._all
-            if (one.rung == "serial") is serial and (answer := one.judge(page)) is not None
+            if one.source == source and (answer := one.judge(page)) is not None
         ]
         given = [answer for one, answer in judged if not one.taught]
         sure = [answer for answer in given if answer.confidence >= CONFIDENT]

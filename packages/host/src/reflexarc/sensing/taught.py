@@ -6,15 +6,18 @@ import base64
 import json
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from reflexarc.errors import ConfigError
+from reflexarc.machine.accessibility import Selector
 from reflexarc.sensing.evidence import Evidence, Seen, Text
 from reflexarc.sensing.needle import Patch
 from reflexarc.sensing.recogniser import Recogniser
+from reflexarc.sensing.tree import ShownElement
 
 CONFIDENCE = 0.97
 PREFIX, _SUFFIX = "taught-", ".yaml"
@@ -26,7 +29,8 @@ _MAX_FILE = 1 << 16
 class Taught:
     """One thing that was taught.
 
-    text: a regular expression, needle: a PNG file; empty where the phase isn't known by such. by_agent: no person
+    text: a regular expression, needle: a PNG file, element: what tells an element of a guest's tree; empty where the
+    phase isn't known by such. by_agent: no person
     stands behind it. new: the phase was not known before.
     """
 
@@ -35,11 +39,17 @@ class Taught:
     needle: bytes = b""
     by_agent: bool = False
     new: bool = False
+    element: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """What it is called: the phase and a digest of the evidence."""
-        evidence = json.dumps([self.text, base64.b64encode(self.needle).decode()]).encode()
+        parts = [
+            self.text,
+            base64.b64encode(self.needle).decode(),
+            *([dict(self.element)] if self.element else []),
+        ]
+        evidence = json.dumps(parts).encode()
         return f"{self.phase}-{blake2b(evidence, digest_size=5).hexdigest()}"
 
     def recogniser(self) -> Recogniser:
@@ -49,12 +59,16 @@ class Taught:
             evidence.append(Text(re.compile(self.text, re.MULTILINE)))
         if self.needle:
             evidence.append(Seen(self.name))
-        rung = "taught" if self.by_agent else "needle" if self.needle else "text"
+        if self.element:
+            evidence.append(ShownElement(Selector.of(self.element)))
+        own = "accessibility" if self.element else "needle" if self.needle else "text"
+        rung = "taught" if self.by_agent else own
         return Recogniser(
             self.phase,
             tuple(evidence),
             confidence=CONFIDENCE,
             rung=rung,
+            source="tree" if self.element else "screen",
             place="taught to this run",
             taught=True,
         )
@@ -101,6 +115,8 @@ def keep(folder: Path, taught: Taught, run: str) -> str:
     if taught.needle:
         content["needles"] = {name: {"image": f"{PREFIX}{name}.png"}}
         evidence.append({"needle": name})
+    if taught.element:
+        evidence.append({"element": dict(taught.element)})
     content["recognisers"] = [{"phase": taught.phase, "confidence": CONFIDENCE, "evidence": evidence}]
     if taught.needle:
         _write(folder / f"{PREFIX}{name}.png", taught.needle)

@@ -13,13 +13,15 @@ from types import TracebackType
 from typing import Self
 
 from reflexarc.errors import CapabilityError, MachineError
+from reflexarc.machine.accessibility import Ref, Selector
 from reflexarc.machine.capabilities import Capabilities, Console, Power, PowerState, Screen
 from reflexarc.machine.frame import Frame
 from reflexarc.machine.geometry import Rect
-from reflexarc.observation import Observation
+from reflexarc.observation import UNKNOWN, Observation
 from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.needle import Patch
 from reflexarc.sensing.recogniser import Recognisers
+from reflexarc.sensing.searching import TreeSearch
 from reflexarc.sensing.serial import KEPT
 
 POWER_INTERVAL = 0.5
@@ -27,7 +29,7 @@ KEPT_FRAMES = 8
 
 
 class Watcher:
-    """Watches one machine while its context is open: frames and serial text as they come, power at 2 Hz.
+    """Watches one machine while its context is open: frames, serial text and its tree as they come, power at 2 Hz.
 
     latest: the newest observation, None before the first. reads: how many readings each rung decided.
     heard: told of serial text as it comes. shown: told of each frame with what was read in it.
@@ -51,6 +53,8 @@ class Watcher:
         self._news = asyncio.Event()
         self._failure: BaseException | None = None
         self._asking_power = asyncio.Lock()
+        tree = capabilities.accessibility
+        self._search = TreeSearch(tree, ladder.recognisers, self._look_again) if tree else None
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -61,6 +65,8 @@ class Watcher:
             self._start(partial(self._watch_screen, sources.screen))
         if sources.console:
             self._start(partial(self._watch_console, sources.console))
+        if self._search:
+            self._start(self._search.watch)
         return self
 
     async def __aexit__(
@@ -89,19 +95,24 @@ class Watcher:
     async def fresh(self, *, doubting: bool = False) -> Observation:
         """Observe on evidence taken after this call: the power state and, unless it is off, a screenshot.
 
+        What is sought in the guest's tree is looked for once more, unless its agent is known not to answer.
         doubting: ask every sensor, a screen that may be off too, and say where two of them disagree.
         Raises MachineError where a device fails; CapabilityError where there is neither power nor screen.
         """
         if self._failure:
             raise self._failure
         power, screen = self._capabilities.power, self._capabilities.screen
-        if power is None and screen is None:
+        if power is None and screen is None and self._search is None:
             raise CapabilityError(
-                "there is neither a screen nor a power state to look at; add a driver that has one",
+                "there is neither a screen nor a power state nor a tree to look at; add a driver that has one",
                 machine=self._machine,
                 operation="observe.frames",
             )
         off = power is not None and await self._ask_power(power) is PowerState.OFF
+        if self._search and (doubting or not off):
+            seen = self.latest
+            untold = seen is None or seen.phase == UNKNOWN or seen.origin == "accessibility"
+            await self._search.fresh(doubting=doubting, phases=untold)
         if screen and not off:
             self._take(await screen.screenshot())
         elif screen and doubting:
@@ -126,15 +137,27 @@ class Watcher:
     def learn(self, recognisers: Recognisers) -> None:
         """Recognise by these from now on, and look again at what is seen already."""
         self._ladder.learn(recognisers)
+        if self._search:
+            self._search.learn(recognisers)
         if self.latest is not None and self.latest.frame is not None:
             self._observe()
 
-    def seek(self, needles: Mapping[str, Patch]) -> None:
-        """Look for these pictures from now on; what is seen already is looked at again where any is new."""
+    def seek(self, needles: Mapping[str, Patch], elements: Mapping[str, Selector] | None = None) -> None:
+        """Look for these pictures and elements from now on; the screen is looked at again where a picture is new."""
+        if self._search:
+            self._search.seek(elements or {})
         new = needles.keys() - self._ladder.sought.keys()
         self._ladder.sought = needles
         if new and self.latest is not None and self.latest.frame is not None:
             self._observe()
+
+    def told(self, ref: Ref) -> bool:
+        """Tell whether a reference to an element was found in this watching."""
+        return self._search is not None and self._search.told(ref)
+
+    async def outline(self, most: int) -> str:
+        """The outline of the application in front, cut to so many characters; empty where no agent answers."""
+        return await self._search.outline(most) if self._search else ""
 
     def frame_of(self, observation: Observation) -> Frame | None:
         """The frame an observation was made on, None where there was none or it is no longer kept."""
@@ -196,6 +219,8 @@ class Watcher:
                 # What the machine showed and said before it was off is no evidence of this boot.
                 self._frame = None
                 self._serial = ""
+            if self._search and (self._power is PowerState.OFF) is not (state is PowerState.OFF):
+                self._search.forget()
             self._power = state
             return state
 
@@ -216,7 +241,16 @@ class Watcher:
             serial=self._serial,
             serial_end=self._serial_end,
             serial_at=self._serial_at,
+            tree=self._search.tree if self._search else None,
+            elements=tuple(self._search.sightings.values()) if self._search else (),
+            elements_changed_at=self._search.changed_at if self._search else float("-inf"),
+            tree_moved_at=self._search.moved_at if self._search else float("-inf"),
         )
+
+    def _look_again(self) -> None:
+        """Conclude anew with what the guest's tree tells; not before anything else was seen."""
+        if self.latest is not None or not (self._capabilities.screen or self._capabilities.power):
+            self._observe()
 
     def _observe(self) -> Observation:
         observation = self._ladder.read(self._readings())

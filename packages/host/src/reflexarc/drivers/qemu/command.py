@@ -13,6 +13,7 @@ from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.devices import devices
 from reflexarc.drivers.qemu.firmware import Firmware
 from reflexarc.drivers.qemu.option import escaped
+from reflexarc.drivers.qemu.vsock import plugging
 
 MONITORS = 3
 TRIAL_TIMEOUT = 5.0
@@ -21,9 +22,19 @@ _log = logging.getLogger("reflexarc.qemu")
 
 
 def arguments(
-    config: QemuConfig, *, machine: str, folder: Path, sockets: Path, accel: str, firmware: Firmware | None
+    config: QemuConfig,
+    *,
+    machine: str,
+    folder: Path,
+    sockets: Path,
+    accel: str,
+    firmware: Firmware | None,
+    cid: int | None = None,
 ) -> list[str]:
-    """Return the arguments after the program's name: started with the power off, kept after a shutdown."""
+    """Return the arguments after the program's name: started with the power off, kept after a shutdown.
+
+    cid: the guest's number at its vsock device, None for a machine without one.
+    """
     secure = config.firmware == "uefi-secure"
     return [
         *("-name", f"guest={escaped(machine)}"),
@@ -37,6 +48,7 @@ def arguments(
         *_serial(folder, sockets),
         *(_flash(firmware, secure=secure) if firmware else ()),
         *devices(config),
+        *(plugging.arguments(config, cid, sockets) if cid is not None else ()),
         *config.arguments,
     ]
 

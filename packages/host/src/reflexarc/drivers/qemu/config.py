@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from reflexarc.drivers.qemu.settings import Settings
+from reflexarc.machine.settings import Settings
 
 DISK_FORMATS: Mapping[str, str] = {".qcow2": "qcow2", ".raw": "raw", ".img": "raw"}
 INTERFACES = ("virtio", "ide", "sata", "usb")
@@ -19,7 +19,7 @@ IDE_PLACES: Mapping[str, int] = {"pc": 4, "q35": 6}
 
 LAUNCH_KEYS = (
     "firmware", "memory_mib", "cpus", "disk", "disks", "cdrom", "cdroms", "accel", "machine_type", "vga",
-    "network", "networks", "arguments", "binary",
+    "network", "networks", "vsock", "arguments", "binary",
 )  # fmt: skip
 ATTACH_KEYS = ("attach", "serial")
 
@@ -45,6 +45,7 @@ class QemuConfig:
     """What the virtual machine is made of; `binary` is a name on PATH or a path.
 
     cdroms: the images in the CD drives at the start; there is always one drive.
+    vsock: a vsock device, by which an agent in the guest is reached without any network.
     attach: the QMP socket of a machine that runs already; then only `serial`, its console's socket, counts.
     """
 
@@ -57,6 +58,7 @@ class QemuConfig:
     machine_type: str = "pc"
     vga: str = "std"
     networks: tuple[Network, ...] = ()
+    vsock: bool = False
     arguments: tuple[str, ...] = ()
     binary: str = "qemu-system-x86_64"
     attach: Path | None = None
@@ -104,6 +106,7 @@ def _launched(settings: Settings) -> QemuConfig:
         machine_type=machine_type,
         vga=settings.choice("vga", "std", VGA_KINDS),
         networks=_networks(settings),
+        vsock=settings.flag("vsock"),
         arguments=settings.texts("arguments"),
         binary=settings.text("binary", "qemu-system-x86_64"),
     )

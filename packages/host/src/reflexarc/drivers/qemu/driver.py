@@ -20,6 +20,8 @@ from reflexarc.drivers.qemu.pointer import QemuPointer, has_pointer
 from reflexarc.drivers.qemu.power import QemuPower
 from reflexarc.drivers.qemu.screen import QemuScreen
 from reflexarc.drivers.qemu.snapshot import QemuSnapshot
+from reflexarc.drivers.qemu.vsock.keeping import VsockKeeper
+from reflexarc.drivers.qemu.vsock.plugging import USER_SPACE
 from reflexarc.machine.capabilities import Capabilities
 
 
@@ -46,6 +48,10 @@ async def open_driver(config: QemuConfig, *, machine: str, state_dir: Path) -> A
         boot = QemuBoot(monitor)
         boot.follow()
         stack.push_async_callback(boot.close)
+        vsock = _vsock(monitor, peer)
+        if vsock is not None:
+            stack.push_async_callback(vsock.close)
+            await vsock.follow()
         yield Capabilities(
             power=QemuPower(monitor, boot.use_up),
             screen=screen,
@@ -54,7 +60,7 @@ async def open_driver(config: QemuConfig, *, machine: str, state_dir: Path) -> A
             pointer=QemuPointer(monitor, screen.size) if await has_pointer(monitor) else None,
             media=QemuMedia(monitor) if await has_cdrom(monitor) else None,
             boot=boot,
-            snapshot=QemuSnapshot(monitor),
+            snapshot=QemuSnapshot(monitor, vsock),
             freeze=QemuFreeze(monitor),
         )
 
@@ -63,3 +69,7 @@ def _console(monitor: Monitor, peer: Vm | Attached) -> QemuConsole | SocketConso
     if isinstance(peer, Vm):
         return QemuConsole(monitor, peer.sockets / "serial.sock", peer.folder / "serial.log")
     return None if peer.serial is None else SocketConsole(monitor, peer.serial)
+
+
+def _vsock(monitor: Monitor, peer: Vm | Attached) -> VsockKeeper | None:
+    return VsockKeeper(monitor, peer) if isinstance(peer, Vm) and peer.cid == USER_SPACE else None

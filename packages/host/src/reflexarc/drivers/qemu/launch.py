@@ -7,7 +7,6 @@ stale one can't be taken for a running machine whatever process has its number n
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -22,9 +21,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reflexarc.drivers.qemu import command, private
+from reflexarc.drivers.qemu import command, pidfile, private
 from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.firmware import uefi
+from reflexarc.drivers.qemu.vsock import plugging, process
 from reflexarc.errors import ConfigError, ConnectError, ConnectionLostError
 from reflexarc.machine.lock import FileLock
 
@@ -37,7 +37,7 @@ CONSOLE_LOGS = ("serial.log", "serial.1.log")
 TERMINATE_TIMEOUT = 5.0
 REAP_TIMEOUT = 1.0
 # The size of sun_path on macOS, the smaller of the two, less the final NUL and our longest name.
-_LONGEST_FOLDER = 103 - len("/serial.sock")
+_LONGEST_FOLDER = 103 - len(f"/{process.LONGEST_SOCKET}")
 _LOG_BYTES = 4096
 
 _log = logging.getLogger("reflexarc.qemu")
@@ -45,7 +45,10 @@ _log = logging.getLogger("reflexarc.qemu")
 
 @dataclass(frozen=True)
 class Vm:
-    """A running QEMU. `folder` is its state folder, `sockets` where its sockets are, `accel` kvm or tcg."""
+    """A running QEMU. `folder` is its state folder, `sockets` where its sockets are, `accel` kvm or tcg.
+
+    cid: the guest's number at its vsock device, None where it has none.
+    """
 
     machine: str
     folder: Path
@@ -53,6 +56,15 @@ class Vm:
     pid: int
     accel: str
     arguments: tuple[str, ...]
+    cid: int | None = None
+
+    @property
+    def vsock(self) -> Path | int | None:
+        """Where an agent in its guest is reached by vsock, None where it has no such device.
+
+        A socket that takes `CONNECT <port>`, see `vsock`, or the guest's CID where the host's kernel does it.
+        """
+        return self.sockets / process.SOCKET if self.cid == plugging.USER_SPACE else self.cid
 
     @property
     def monitors(self) -> tuple[Path, ...]:
@@ -85,6 +97,7 @@ class Vm:
                 os.kill(self.pid, number)
                 _await_end(self, patience)
             _reap(self.pid)
+            process.stop(self.folder)
             if not keep_console:
                 for name in CONSOLE_LOGS:
                     (self.folder / name).unlink(missing_ok=True)
@@ -143,7 +156,8 @@ def find(machine: str, state_dir: Path) -> Vm | None:
 
 
 def _compare(running: Vm, config: QemuConfig) -> None:
-    wanted = _arguments(config, running.machine, running.folder, running.sockets, running.accel)
+    cid = (running.cid or plugging.choose()) if config.vsock else None
+    wanted = _arguments(config, running.machine, running.folder, running.sockets, running.accel, cid)
     if tuple(wanted) != running.arguments:
         _log.warning(
             "%s: runs with other settings than its inventory entry has now; they count from the next start",
@@ -151,10 +165,12 @@ def _compare(running: Vm, config: QemuConfig) -> None:
         )
 
 
-def _arguments(config: QemuConfig, machine: str, folder: Path, sockets: Path, accel: str) -> list[str]:
+def _arguments(
+    config: QemuConfig, machine: str, folder: Path, sockets: Path, accel: str, cid: int | None
+) -> list[str]:
     firmware = None if config.firmware == "bios" else uefi(config.firmware, machine=machine, folder=folder)
     return command.arguments(
-        config, machine=machine, folder=folder, sockets=sockets, accel=accel, firmware=firmware
+        config, machine=machine, folder=folder, sockets=sockets, accel=accel, firmware=firmware, cid=cid
     )
 
 
@@ -171,15 +187,7 @@ def _alone(folder: Path) -> FileLock:
 
 def _pid(folder: Path) -> int | None:
     """The number of the QEMU that holds the lock on its pid file; None where none does."""
-    try:
-        with open(folder / "qemu.pid", "rb") as file:
-            try:
-                fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return int(file.read(32))
-    except (FileNotFoundError, ValueError):
-        pass
-    return None
+    return pidfile.holder(folder / "qemu.pid")
 
 
 def _running(machine: str, folder: Path) -> Vm | None:
@@ -195,6 +203,7 @@ def _running(machine: str, folder: Path) -> Vm | None:
             pid=pid,
             accel=str(kept["accel"]),
             arguments=tuple(str(part) for part in kept["arguments"]),
+            cid=None if kept.get("cid") is None else int(kept["cid"]),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConnectError(
@@ -207,15 +216,24 @@ def _running(machine: str, folder: Path) -> Vm | None:
 def _start(config: QemuConfig, machine: str, folder: Path) -> Vm:
     accel = command.accelerator(config)
     sockets = _socket_folder(folder)
-    parts = _arguments(config, machine, folder, sockets, accel)
+    cid = plugging.choose() if config.vsock else None
+    parts = _arguments(config, machine, folder, sockets, accel, cid)
+    process.stop(folder)
     _clear(folder, sockets)
-    kept = {"sockets": str(sockets), "accel": accel, "arguments": parts}
+    kept = {"sockets": str(sockets), "accel": accel, "arguments": parts, "cid": cid}
     private.write(folder / "vm.json", json.dumps(kept, indent=1))
-    vm = Vm(machine, folder, sockets, _spawn(config.binary, parts, folder / "qemu.log"), accel, tuple(parts))
     try:
-        _await_ready(vm)
+        if cid == plugging.USER_SPACE:
+            process.start(folder, sockets)
+        pid = _spawn(config.binary, parts, folder / "qemu.log")
+        vm = Vm(machine, folder, sockets, pid, accel, tuple(parts), cid)
+        try:
+            _await_ready(vm)
+        except BaseException:
+            _abandon(vm.pid)
+            raise
     except BaseException:
-        _abandon(vm.pid)
+        process.stop(folder)
         raise
     return vm
 

@@ -10,12 +10,14 @@ import asyncio
 import itertools
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from reflexarc.drivers.qemu.blocks import Drive, drives
 from reflexarc.drivers.qemu.client import Monitor
 from reflexarc.drivers.qemu.power import OFF, PAUSED, press_reset, status
+from reflexarc.drivers.qemu.vsock.keeping import VsockKeeper
 from reflexarc.errors import OperationRejectedError, OperationTimeoutError, PeerProtocolError
 from reflexarc.machine.capabilities import SavedState
 
@@ -34,19 +36,21 @@ class _Store:
 
 
 class QemuSnapshot:
-    """The machine's saved states; implements `Snapshot`."""
+    """The machine's saved states; implements `Snapshot`. `vsock` is unplugged while it saves or goes back."""
 
-    def __init__(self, monitor: Monitor) -> None:
+    def __init__(self, monitor: Monitor, vsock: VsockKeeper | None = None) -> None:
         self._monitor = monitor
+        self._vsock = vsock
 
     async def save(self, name: str) -> None:
         """Save the machine; raises OperationRejectedError where it is off: there is no state to save then."""
         if await status(self._monitor) in OFF:
             raise self._rejected("snapshot.save", "it is off and has no state to save; switch it on", "off")
         store = await self._store()
-        if await self._find(store, name):
-            await self._job("snapshot-delete", "snapshot.save", name, store)
-        await self._job("snapshot-save", "snapshot.save", name, store)
+        async with self._without_vsock("snapshot.save", may_reset=False):
+            if await self._find(store, name):
+                await self._job("snapshot-delete", "snapshot.save", name, store)
+            await self._job("snapshot-save", "snapshot.save", name, store)
         if not await self._find(store, name):
             raise OperationTimeoutError(
                 f"QEMU saved {name!r} and does not list it", machine=self._machine, operation="snapshot.save"
@@ -58,10 +62,11 @@ class QemuSnapshot:
         state = await self._existing(store, name, "snapshot.restore")
         for drive in store.raw:
             self._check_unwritten(drive, state)
-        if before == "shutdown":
-            # QEMU continues such a machine only after a reset.
-            await press_reset(self._monitor, "snapshot.restore")
-        await self._job("snapshot-load", "snapshot.restore", name, store)
+        async with self._without_vsock("snapshot.restore", may_reset=True):
+            if await status(self._monitor) == "shutdown":
+                # QEMU continues such a machine only after a reset.
+                await press_reset(self._monitor, "snapshot.restore")
+            await self._job("snapshot-load", "snapshot.restore", name, store)
         if before not in PAUSED:
             await self._monitor.execute("cont")
 
@@ -72,6 +77,9 @@ class QemuSnapshot:
         store = await self._store()
         await self._existing(store, name, "snapshot.delete")
         await self._job("snapshot-delete", "snapshot.delete", name, store)
+
+    def _without_vsock(self, operation: str, *, may_reset: bool) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if self._vsock is None else self._vsock.unplugged(operation, may_reset=may_reset)
 
     @property
     def _machine(self) -> str:

@@ -19,6 +19,7 @@ from reflexarc.drivers.replay.guest import ReplayApps, ReplayFiles, ReplayShell
 from reflexarc.drivers.replay.player import Player, Sent
 from reflexarc.drivers.replay.recording import load
 from reflexarc.drivers.replay.script import Entry, Fault, ReplayGuest, ReplayScript
+from reflexarc.drivers.replay.tree import ReplayAccessibility
 from reflexarc.errors import OperationRejectedError
 from reflexarc.machine.capabilities import Capabilities, KeyEvent, PowerState
 from reflexarc.machine.frame import Frame
@@ -44,6 +45,7 @@ class ReplayCapabilities(Capabilities):
             shell=ReplayShell(player, guest) if guest else None,
             files=ReplayFiles(player, guest) if guest else None,
             apps=ReplayApps(player, guest) if guest else None,
+            accessibility=ReplayAccessibility(player) if guest and guest.elements is not None else None,
         )
         object.__setattr__(self, "sent", player.sent)
         object.__setattr__(self, "_player", player)

@@ -22,6 +22,7 @@ class ReplayShell:
 
     async def run(self, command: Command) -> AsyncGenerator[Output | Exited, None]:
         name = command.line or " ".join(command.argv)
+        await self._player.inside("shell.exec")
         given = "".join(f"{key}={value} " for key, value in command.env.items())
         with acting(self._player, "shell.exec", given + name):
             ran = self._guest.commands.get(name) or Ran(stderr=b"not found\n", status=NOT_FOUND)
@@ -41,6 +42,7 @@ class ReplayFiles:
         self._files = dict(guest.files)
 
     async def read(self, path: str) -> AsyncGenerator[bytes, None]:
+        await self._player.inside("files.read")
         if path not in self._files:
             raise rejected(self._player, "files.read", f"there is no file {path}", "absent")
         with acting(self._player, "files.read", path):
@@ -49,6 +51,7 @@ class ReplayFiles:
             yield data[start : start + PIECE]
 
     async def write(self, path: str, pieces: AsyncIterator[bytes], *, mode: int) -> None:
+        await self._player.inside("files.write")
         data = b"".join([piece async for piece in pieces])
         with acting(self._player, "files.write", path):
             self._files[path] = data
@@ -62,6 +65,7 @@ class ReplayApps:
         self._guest = guest
 
     async def launch(self, name: str) -> None:
+        await self._player.inside("apps.launch")
         if name not in self._guest.apps:
             raise rejected(self._player, "apps.launch", f"its desktop has no application {name!r}", "absent")
         with acting(self._player, "apps.launch", name):

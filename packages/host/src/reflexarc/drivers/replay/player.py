@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from reflexarc.drivers.replay.script import Entry, Fault, Reaction, ReplayScript
+from reflexarc.drivers.replay.script import Agent, Entry, Fault, Reaction, ReplayGuest, ReplayScript
 from reflexarc.errors import (
+    ConnectError,
     ConnectionLostError,
     OperationRejectedError,
     OperationTimeoutError,
@@ -47,7 +48,8 @@ class Saved:
 class Player:
     """The machine. `frame` is None before the first picture; `unread` is what its console said since last read.
 
-    starts: how often it was switched on or reset. frozen: it plays nothing.
+    starts: how often it was switched on or reset. frozen: it plays nothing. agent, elements: the inside of the guest;
+    tree_version: how often these became others.
     """
 
     def __init__(self, script: ReplayScript, machine: str) -> None:
@@ -58,6 +60,10 @@ class Player:
         self.unread = ""
         self.starts = 0
         self.frozen = False
+        guest = script.guest or ReplayGuest()
+        self.agent = guest.agent
+        self.elements = guest.elements or ()
+        self.tree_version = 0
         self._script = script
         self._pixels: Pixels | None = None
         self._attached = True
@@ -87,8 +93,24 @@ class Player:
             self.unread += entry.serial
         if entry.frame is not None:
             self._pixels = self._load(entry.frame)
+        if entry.elements is not None or entry.agent is not None:
+            self.elements = self.elements if entry.elements is None else entry.elements
+            self.agent = entry.agent or self.agent
+            self.tree_version += 1
         self._show()
         self._tell()
+
+    async def inside(self, operation: str) -> None:
+        """Reach the inside of the guest: raises ConnectError where nothing answers, never returns where it hangs."""
+        self.catch_up()
+        if self.agent is Agent.ABSENT:
+            raise ConnectError(
+                "nothing inside of the guest answers; wait until its agent runs",
+                machine=self.machine,
+                operation=operation,
+            )
+        if self.agent is Agent.HANGS:
+            await asyncio.Event().wait()
 
     def freeze(self, frozen: bool) -> None:
         """Stop playing, or go on where it stopped."""
@@ -256,7 +278,7 @@ class Player:
 def _matches(reaction: Reaction, operation: str, detail: str) -> bool:
     if operation == "key.down" and reaction.key == detail:
         return True
-    return reaction.operation == operation
+    return reaction.operation in (operation, f"{operation}:{detail}")
 
 
 def _frozen(pixels: Pixels) -> Pixels:

@@ -3,6 +3,10 @@
 A line is `{"at": seconds, ...}` with any of `frame` (a PNG file beside it), `power`, `serial` and `signal`.
 With `on`, `{"key": "enter"}` or `{"operation": "power.on"}`, it is a reaction, its `at` counted from the input;
 `then` holds the entries of a reaction that has several, `repeat` makes it serve again.
+
+A line `{"guest": {...}}` says what answers inside: `commands` (line -> {stdout, stderr, status}), `files` (path ->
+text), `apps` (names), `elements` (of the desktop's tree) and `agent` (answers, absent, hangs). An entry may have
+`elements` and `agent`, too. An element is {ref, role, native, name, value, enabled, focused, area, actions, path}.
 """
 
 from __future__ import annotations
@@ -12,7 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from reflexarc.drivers.replay.config import ReplayConfig
-from reflexarc.drivers.replay.script import Entry, Reaction, ReplayScript
+from reflexarc.drivers.replay.inside import agent_of, elements_of, guest_of
+from reflexarc.drivers.replay.script import Entry, Reaction, ReplayGuest, ReplayScript
 from reflexarc.errors import ConfigError
 from reflexarc.machine.capabilities import PowerState
 from reflexarc.machine.keys import canonical
@@ -21,13 +26,14 @@ NAME = "recording.jsonl"
 MAX_LINE = 1 << 20
 MAX_LINES = 1_000_000
 
-_ENTRY_KEYS = frozenset({"at", "frame", "power", "serial", "signal"})
+_ENTRY_KEYS = frozenset({"at", "frame", "power", "serial", "signal", "elements", "agent"})
 
 
 def load(config: ReplayConfig) -> ReplayScript:
     """Read a recording; its frames are read when they are shown. Raises ConfigError with the line at fault."""
     entries: list[Entry] = []
     reactions: list[Reaction] = []
+    guests: list[ReplayGuest] = []
     path = config.recording / NAME
     try:
         with open(path, "rb") as file:
@@ -35,12 +41,17 @@ def load(config: ReplayConfig) -> ReplayScript:
             while line := file.readline(MAX_LINE + 1):
                 number += 1
                 try:
-                    _add(_record(line, number), config.recording, entries, reactions)
+                    record = _record(line, number)
+                    if "guest" in record:
+                        guests.append(guest_of(record))
+                    else:
+                        _add(record, config.recording, entries, reactions)
                 except (ValueError, ConfigError) as error:
                     raise ConfigError(str(error), path=path, line=number) from error
     except OSError as error:
         raise ConfigError(f"can't be read: {error.strerror}", path=path) from error
-    return ReplayScript(tuple(entries), tuple(reactions), speed=config.speed)
+    guest = guests[-1] if guests else None
+    return ReplayScript(tuple(entries), tuple(reactions), speed=config.speed, guest=guest)
 
 
 def _record(line: bytes, number: int) -> Mapping[str, object]:
@@ -96,6 +107,8 @@ def _entry(record: Mapping[str, object], folder: Path) -> Entry:
         power=None if power is None else PowerState(power),
         serial=_text(record, "serial"),
         signal=signal,
+        elements=elements_of(record),
+        agent=agent_of(record),
     )
 
 

@@ -7,8 +7,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from reflexarc.machine.accessibility import Element
 from reflexarc.machine.capabilities import PowerState
 from reflexarc.machine.frame import Pixels
+
+
+class Agent(Enum):
+    """How what is inside of a guest takes a request: it answers, isn't reached, or takes it and says nothing."""
+
+    ANSWERS = "answers"
+    ABSENT = "absent"
+    HANGS = "hangs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,7 +25,8 @@ class Entry:
     """What happens at one moment; everything named happens at once.
 
     at: seconds since the beginning, of a reaction's entries since the input. frame: pixels, or an image file.
-    signal: whether a source is attached to the screen. serial: text that the console says.
+    signal: whether a source is attached to the screen. serial: text that the console says. elements: what the tree of
+    the desktop holds from then on, the name of the application first in each path. agent: how the inside answers.
     """
 
     at: float = 0.0
@@ -24,11 +34,15 @@ class Entry:
     power: PowerState | None = None
     serial: str | None = None
     signal: bool | None = None
+    elements: tuple[Element, ...] | None = None
+    agent: Agent | None = None
 
 
 @dataclass(frozen=True)
 class Reaction:
     """Entries that an input releases: a key going down, or an operation (`power.on`, `console.write`).
+
+    An operation may have its detail after a colon: `accessibility.action:push button:OK:AXPress`.
 
     Of several that match, an input releases the first that was not released yet; `repeat` lets one serve again.
     """
@@ -68,12 +82,15 @@ class Ran:
 @dataclass(frozen=True)
 class ReplayGuest:
     """What answers inside of a played machine. commands: by their line, or their argv joined by blanks; others are
-    not found. files: by path, at the beginning. apps: names that its desktop knows.
+    not found. files: by path, at the beginning. apps: names that its desktop knows. elements: what the tree of its
+    desktop holds at the beginning, None where it offers no tree. agent: how it answers at the beginning.
     """
 
     commands: Mapping[str, Ran] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
     apps: frozenset[str] = frozenset()
+    elements: tuple[Element, ...] | None = None
+    agent: Agent = Agent.ANSWERS
 
 
 @dataclass(frozen=True)

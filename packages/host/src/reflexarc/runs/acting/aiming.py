@@ -7,10 +7,15 @@ import base64
 import re
 import time
 import unicodedata
+from collections.abc import Mapping
 
 from reflexarc.errors import OperationRejectedError
+from reflexarc.machine.accessibility import Selector
+from reflexarc.machine.elements import Elements
 from reflexarc.observation import ScreenText
 from reflexarc.runs.acting.act import Act
+from reflexarc.runs.acting.element import selector_of
+from reflexarc.runs.acting.reaching import reached
 from reflexarc.sensing.needle import Patch
 
 _WIDE = ("W", "F")
@@ -18,9 +23,8 @@ DRAWN = 2.0
 
 
 async def aim(act: Act, prefix: str = "") -> tuple[int, int] | None:
-    """The pixel that a step aims at by `x` and `y`, by `text` or by a needle; None where it names no place.
+    """The pixel that a step aims at by `x` and `y`, by text, needle or element; None where it names no place.
 
-    Aiming by an element belongs here, too, once something finds them.
     Raises OperationRejectedError where there is no such place on the screen; nothing was sent then.
     """
     x, y = act.args.get(f"{prefix}x"), act.args.get(f"{prefix}y")
@@ -30,6 +34,9 @@ async def aim(act: Act, prefix: str = "") -> tuple[int, int] | None:
     name, image = act.args.get(f"{prefix}needle"), act.args.get(f"{prefix}image")
     if isinstance(name, str) and isinstance(image, str):
         return await _seen(act, Patch(name, base64.b64decode(image)))
+    element = act.args.get(f"{prefix}element")
+    if isinstance(element, Mapping):
+        return await _held(act, selector_of(act, element))
     if not isinstance(x, int | float) or not isinstance(y, int | float):
         return None
     frame = await act.machine.screen.screenshot()
@@ -39,6 +46,23 @@ async def aim(act: Act, prefix: str = "") -> tuple[int, int] | None:
             act, f"({x}, {y}) is not on its screen of {frame.width}x{frame.height} pixels", "outside"
         )
     return place
+
+
+async def _held(act: Act, selector: Selector) -> tuple[int, int]:
+    """The middle of what shows of the one element that is meant; a point of its screen is a pixel of the frame."""
+    elements = Elements(act.machine.accessibility, act.machine.name)
+    element = await reached(act, lambda: elements.one(selector))
+    frame = await act.machine.screen.screenshot()
+    area = element.area
+    if area is None:
+        raise _rejected(act, f"the {selector} has no place on the screen", "element")
+    left, right = max(0.0, area.x), min(float(frame.width), area.x + area.width)
+    top, bottom = max(0.0, area.y), min(float(frame.height), area.y + area.height)
+    if not frame.signal or left >= right or top >= bottom:
+        raise _rejected(
+            act, f"the {selector} is not on its screen of {frame.width}x{frame.height} pixels", "outside"
+        )
+    return int((left + right) / 2), int((top + bottom) / 2)
 
 
 def _pixel(value: float, size: int) -> int:

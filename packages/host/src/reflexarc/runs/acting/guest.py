@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 from collections.abc import AsyncIterator, Collection
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import BinaryIO, cast
+from typing import cast
 
-from reflexarc.errors import ConfigError, ConnectionLostError, OperationRejectedError, OperationTimeoutError
+from reflexarc.errors import ConnectionLostError, OperationTimeoutError
 from reflexarc.machine.capabilities import Command, Exited, Stream
 from reflexarc.runs.acting.act import Act, Performed
+from reflexarc.runs.acting.reaching import reached
+from reflexarc.runs.copying import fetch, pieces
 
 MAX_OUTPUT = 64 << 10
 SHOWN = 500
-PIECE = 256 << 10
-MAX_DOWNLOAD = 64 << 30
 # What the guest gets beyond a command's own time limit, before it is given up.
 GRACE = 10.0
 
 
 async def launch_app(act: Act) -> Performed:
     """Start an application."""
-    await act.machine.apps.launch(act.text("name"))
+    name = act.text("name")
+    await reached(act, lambda: act.machine.apps.launch(name))
     return Performed()
 
 
@@ -39,13 +39,17 @@ async def execute(act: Act) -> Performed:
         timeout=limit,
     )
     kept = {stream: _Kept() for stream in Stream}
-    status = None
-    async with _within(act, "the command", limit + GRACE), aclosing(act.machine.shell.run(command)) as said:
-        async for piece in said:
-            if isinstance(piece, Exited):
-                status = piece.status
-                break
-            kept[piece.stream].add(piece.data)
+
+    async def run() -> int | None:
+        said = act.machine.shell.run(command)
+        async with _within(act, "the command", limit + GRACE), aclosing(said):
+            async for piece in said:
+                if isinstance(piece, Exited):
+                    return piece.status
+                kept[piece.stream].add(piece.data)
+        return None
+
+    status = await reached(act, run)
     if status is None:
         raise ConnectionLostError(
             "the command's output ended without its exit status",
@@ -75,50 +79,26 @@ async def upload(act: Act) -> Performed:
     target = act.text("target")
     with act.host.open_source(act.text("source"), typed=act.typed("source")) as file:
         size = os.fstat(file.fileno()).st_size
-        async with _within(act, "the upload", act.seconds("timeout")):
-            await act.machine.files.write(target, _pieces(file), mode=mode)
+
+        async def write() -> None:
+            async with _within(act, "the upload", act.seconds("timeout")):
+                await act.machine.files.write(target, pieces(file), mode=mode)
+
+        await reached(act, write)
     return Performed(result={"path": target, "size": size})
-
-
-async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
-    while piece := await asyncio.to_thread(file.read, PIECE):
-        yield piece
 
 
 async def download(act: Act) -> Performed:
     """Copy a file of the guest to this host, whole or not at all."""
     source = act.text("source")
     target = act.host.target(act.text("target"), typed=act.typed("target"))
-    part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.part")
-    try:
-        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            async with _within(act, "the download", act.seconds("timeout")):
-                size = await _fetch(act, source, file)
-        part.replace(target)
-    except OSError as error:
-        raise ConfigError(f"can't write the download: {error.strerror}", path=target) from error
-    finally:
-        with suppress(OSError):
-            part.unlink()
+
+    async def read() -> int:
+        async with _within(act, "the download", act.seconds("timeout")):
+            return await fetch(act.machine, source, target)
+
+    size = await reached(act, read)
     return Performed(result={"path": str(target), "size": size})
-
-
-async def _fetch(act: Act, source: str, file: BinaryIO) -> int:
-    """Write what the guest sends of a file, and return how many bytes it was."""
-    size = 0
-    async with aclosing(act.machine.files.read(source)) as pieces:
-        async for piece in pieces:
-            size += len(piece)
-            if size > MAX_DOWNLOAD:
-                raise OperationRejectedError(
-                    f"{source} is larger than {MAX_DOWNLOAD >> 30} GiB; nothing of it was kept",
-                    machine=act.machine.name,
-                    operation="files.read",
-                    code="too large",
-                )
-            await asyncio.to_thread(file.write, piece)
-    return size
 
 
 @asynccontextmanager

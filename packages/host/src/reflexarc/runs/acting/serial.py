@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from reflexarc.errors import OperationTimeoutError, PlaybookError
+from reflexarc.machine.machine import Machine
 from reflexarc.observation import Observation
 from reflexarc.runs.acting.act import Act, Performed, has_controls
 from reflexarc.runs.acting.guest import MAX_OUTPUT, ended
@@ -31,6 +32,12 @@ async def run_serial(act: Act) -> Performed:
     come; the command may still run then.
     """
     command, limit = act.text("command"), act.seconds("timeout")
+    said, status, truncated = await run_line(act.machine, act.watcher, command, limit)
+    return ended(act, status, {"stdout": said}, truncated=truncated)
+
+
+async def run_line(machine: Machine, watcher: Watcher, command: str, limit: float) -> tuple[str, int, bool]:
+    """Run a line there, as `run_serial` does; its output, its exit status, and whether output is missing."""
     if has_controls(command):
         raise PlaybookError(
             "the command holds control characters, which a console takes for keys; nothing was sent"
@@ -39,17 +46,16 @@ async def run_serial(act: Act) -> Performed:
     line = marks.around(command)
     if len(line.encode()) > MAX_LINE:
         raise PlaybookError(f"the command is longer than a console takes, {MAX_LINE} bytes; nothing was sent")
-    with _hearing(act.watcher) as heard:
-        await act.machine.console.run(line + "\n")
-        found = await _until(act.watcher, lambda: marks.find(heard()), limit)
+    with _hearing(watcher) as heard:
+        await machine.console.run(line + "\n")
+        found = await _until(watcher, lambda: marks.find(heard()), limit)
         if found is None:
             raise OperationTimeoutError(
                 f"no end of the command on its serial console within {limit:g} s; is a shell there, at its prompt?",
-                machine=act.machine.name,
+                machine=machine.name,
                 operation="console.run",
             )
-    said, status, truncated = found
-    return ended(act, status, {"stdout": said}, truncated=truncated)
+    return found
 
 
 class _Marks:

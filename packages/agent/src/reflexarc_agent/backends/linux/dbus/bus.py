@@ -23,6 +23,7 @@ from reflexarc_agent.backends.linux.dbus.message import (
     encode_call,
     encode_message,
 )
+from reflexarc_agent.backends.linux.dbus.owner import connect_as, foreign_owner
 from reflexarc_agent.backends.linux.dbus.protocol import Protocol
 
 IN_FLIGHT = 400
@@ -59,12 +60,12 @@ class Ticket:
 class Bus(asyncio.Protocol):
     """One connection; every method is called on its event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, uid: int | None = None) -> None:
         self.name = ""
         self.on_signal: Callable[[Message], None] | None = None
         self.on_call: Callable[[Message], tuple[str, list[Any]] | None] | None = None
         self.closed = False
-        self._protocol = Protocol()
+        self._protocol = Protocol(uid)
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
         self._serial = 0
@@ -78,9 +79,7 @@ class Bus(asyncio.Protocol):
         """Connect to the bus (or with `peer` to a peer) at an address; raises BusConnectError."""
         path = socket_path(address)
         try:
-            _, bus = await asyncio.wait_for(
-                asyncio.get_running_loop().create_unix_connection(cls, path), CONNECT_TIMEOUT
-            )
+            _, bus = await asyncio.wait_for(cls._connect(path), CONNECT_TIMEOUT)
             await asyncio.wait_for(asyncio.shield(bus._ready), CONNECT_TIMEOUT)
             if not peer:
                 hello = Call(DAEMON, "/org/freedesktop/DBus", DAEMON, "Hello")
@@ -89,6 +88,15 @@ class Bus(asyncio.Protocol):
             reason = str(error) or "no answer"
             raise BusConnectError(f"the bus at {address[:200]} can't be reached: {reason}") from error
         return bus
+
+    @classmethod
+    async def _connect(cls, path: str) -> tuple[asyncio.BaseTransport, Bus]:
+        loop = asyncio.get_running_loop()
+        owner = foreign_owner(path)
+        if owner is None:
+            return await loop.create_unix_connection(cls, path)
+        connected = await loop.run_in_executor(None, connect_as, owner, path)
+        return await loop.create_unix_connection(lambda: cls(owner), sock=connected)
 
     @property
     def busy(self) -> bool:

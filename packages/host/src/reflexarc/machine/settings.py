@@ -58,6 +58,12 @@ class Settings:
             raise self.mistake(key, f"must be from {low} to {high}, not {value}")
         return value
 
+    def flag(self, key: str) -> bool:
+        value = self.values.get(key, False)
+        if not isinstance(value, bool):
+            raise self.mistake(key, f"must be true or false, not {value!r}")
+        return value
+
     def path(self, key: str) -> Path:
         return (self.folder / Path(self.text(key, "")).expanduser()).absolute()
 

@@ -1,0 +1,1 @@
+"""Machines that are reached over SSH, by the system's OpenSSH."""

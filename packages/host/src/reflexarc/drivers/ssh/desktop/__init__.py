@@ -1,0 +1,1 @@
+"""The desktop of a guest, through the programs that it has."""

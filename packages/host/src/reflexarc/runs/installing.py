@@ -1,0 +1,235 @@
+"""Putting the agent into a guest and having it start there, by commands and files or by a serial console."""
+
+from __future__ import annotations
+
+import base64
+import re
+import zlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from hashlib import sha256
+from shlex import join, quote
+from typing import Protocol
+
+from reflexarc.errors import ConnectionLostError, OperationRejectedError
+from reflexarc.machine.capabilities import Command, Exited
+from reflexarc.machine.machine import Machine
+from reflexarc.runs.acting.serial import run_line
+from reflexarc.sensing.watcher import Watcher
+
+OLDEST_PYTHON = (3, 9)
+NAME = "reflexarc-agent.pyz"
+TIMEOUT = 60.0
+MAX_OUTPUT = 64 << 10
+PIECE = 256 << 10
+# What a line of a terminal has room for beside the command around it.
+LINE = 2000
+SHOWN = 300
+
+Tell = Callable[[str], None]
+
+_VERSION = (
+    "python3 -c 'import sys; "
+    f'print("%d.%d" % sys.version_info[:2]); sys.exit(sys.version_info < {OLDEST_PYTHON})\''
+)
+_HASH = (
+    "python3 -c 'import hashlib, sys; print(hashlib.sha256(open(sys.argv[1], \"rb\").read()).hexdigest())'"
+)
+_UNPACK = (
+    "python3 -c 'import base64, sys, zlib; "
+    'open(sys.argv[2], "wb").write(zlib.decompress(base64.b64decode(open(sys.argv[1]).read())))\''
+)
+
+# Nothing but its note of the process knows of an agent that was started so: an earlier one is ended first.
+_START = """\
+own={archive}.pid; log={archive}.log; old=$(cat "$own" 2>/dev/null)
+if [ -n "$old" ] && tr '\\0' ' ' </proc/"$old"/cmdline 2>/dev/null | grep -qF {archive}; then
+  kill "$old"; for i in 1 2 3 4 5; do kill -0 "$old" 2>/dev/null || break; sleep 1; done
+fi
+umask 077
+if command -v setsid >/dev/null; then first=setsid; else first=nohup; fi
+$first python3 {archive} {options} </dev/null >"$log" 2>&1 &
+echo $! >"$own"
+for i in 1 2 3 4 5 6 7 8 9 10; do
+  kill -0 $! 2>/dev/null || {{ tail -n 3 "$log" >&2; exit 1; }}
+  if grep -qE 'listening on|serving|waiting for|connected to' "$log"; then exit 0; fi
+  sleep 1
+done
+echo 'it says nothing' >&2; exit 1"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be installed. system: for the whole guest, as root; else for the account that is logged in.
+
+    options: the agent's own, by which hosts reach it. desktop: with `system`, serve the desktop at the screen too.
+    """
+
+    archive: bytes
+    system: bool
+    options: Sequence[str]
+    desktop: bool = False
+
+    @property
+    def digest(self) -> str:
+        return sha256(self.archive).hexdigest()
+
+    @property
+    def place(self) -> str:
+        """Where the agent puts itself, as a shell reads it."""
+        if self.system:
+            return f"/usr/local/lib/reflexarc/{NAME}"
+        return f'"${{XDG_DATA_HOME:-$HOME/.local/share}}/reflexarc/{NAME}"'
+
+    @property
+    def install_options(self) -> str:
+        """What follows the agent's `install`."""
+        whose = ["--system", *(["--desktop"] if self.desktop else [])] if self.system else ["--user"]
+        return join([*whose, *self.options])
+
+    @property
+    def run_options(self) -> str:
+        """What the agent is started with where nothing in the guest starts it."""
+        return join([*self.options, *(["--headless"] if self.system and not self.desktop else [])])
+
+
+@dataclass(frozen=True)
+class Installed:
+    """What was done. copied: False where the guest had this very agent. started_by: `systemd`, or `reflexarc`."""
+
+    path: str
+    digest: str
+    copied: bool
+    started_by: str
+
+
+class Inside(Protocol):
+    """A way into a guest."""
+
+    async def run(self, line: str, timeout: float = TIMEOUT) -> tuple[int, str]:
+        """Run a line in a shell; its exit status and what it wrote, up to 64 KiB."""
+        ...
+
+    async def put(self, data: bytes, path: str, tell: Tell) -> None:
+        """Make a file."""
+        ...
+
+
+class ByCommands:
+    """By a machine's shell and files."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    async def run(self, line: str, timeout: float = TIMEOUT) -> tuple[int, str]:
+        said = bytearray()
+        command = Command(argv=("/bin/sh", "-c", line), timeout=timeout)
+        async with aclosing(self._machine.shell.run(command)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Exited):
+                    return piece.status, said.decode(errors="replace")
+                said += piece.data[: MAX_OUTPUT - len(said)]
+        raise ConnectionLostError(
+            "the command's output ended without its exit status",
+            machine=self._machine.name,
+            operation="shell.exec",
+        )
+
+    async def put(self, data: bytes, path: str, tell: Tell) -> None:
+        async def pieces() -> AsyncIterator[bytes]:
+            for start in range(0, len(data), PIECE):
+                yield data[start : start + PIECE]
+
+        await self._machine.files.write(path, pieces(), mode=0o600)
+
+
+class ByConsole:
+    """By the shell at a machine's serial console, line by line."""
+
+    def __init__(self, machine: Machine, watcher: Watcher) -> None:
+        self._machine = machine
+        self._watcher = watcher
+
+    async def run(self, line: str, timeout: float = TIMEOUT) -> tuple[int, str]:
+        if "\n" in line:
+            # A terminal takes a line break for the end of the command.
+            escaped = line.replace("\\", r"\\").replace("\n", r"\n")
+            line = f'eval "$(printf %b {quote(escaped)})"'
+        said, status, _ = await run_line(self._machine, self._watcher, line, timeout)
+        return status, said
+
+    async def put(self, data: bytes, path: str, tell: Tell) -> None:
+        text = base64.b64encode(zlib.compress(data, 9)).decode()
+        packed = quote(f"{path}.b64")
+        await _checked(self, self._machine.name, f"umask 077; : >{packed}")
+        for start in range(0, len(text), LINE):
+            tell(f"copying by the console, {100 * start // len(text)} %")
+            await _checked(self, self._machine.name, f"printf %s {text[start : start + LINE]} >>{packed}")
+        await _checked(
+            self, self._machine.name, f"umask 077; {_UNPACK} {packed} {quote(path)} && rm -f {packed}"
+        )
+
+
+async def install(inside: Inside, machine: str, plan: Plan, tell: Tell) -> Installed:
+    """Put the agent into a guest and start it; done again it changes nothing but that the agent starts anew.
+
+    Raises OperationRejectedError where the guest has no Python for it, or the agent doesn't start.
+    """
+    tell("looking for Python in the guest")
+    await _need_python(inside, machine)
+    path = (await _checked(inside, machine, f"printf %s {plan.place}")).strip()
+    copied = await _digest(inside, path) != plan.digest
+    if copied:
+        tell(f"copying {len(plan.archive)} bytes")
+        folder = (await _checked(inside, machine, "umask 077; mktemp -d")).strip()
+        source = f"{folder}/{NAME}"
+        try:
+            await inside.put(plan.archive, source, tell)
+            if await _digest(inside, source) != plan.digest:
+                raise _rejected(machine, "the agent arrived spoilt in the guest; try it again", "spoilt")
+            tell("installing")
+            said = await _checked(inside, machine, f"python3 {quote(source)} install {plan.install_options}")
+        finally:
+            await inside.run(f"rm -rf {quote(folder)}")
+    else:
+        tell("this agent is there already; installing it anew")
+        said = await _checked(inside, machine, f"python3 {quote(path)} install {plan.install_options}")
+    if "not started" not in said:
+        return Installed(path, plan.digest, copied, "systemd")
+    tell("starting it: the guest has no systemd that would")
+    await _checked(inside, machine, _START.format(archive=quote(path), options=plan.run_options))
+    return Installed(path, plan.digest, copied, "reflexarc")
+
+
+async def _need_python(inside: Inside, machine: str) -> None:
+    status, said = await inside.run(_VERSION)
+    version = ".".join(map(str, OLDEST_PYTHON))
+    if status and re.search(r"^\d+\.\d+$", said.strip()):
+        raise _rejected(
+            machine, f"the guest's Python is {said.strip()}; the agent needs {version} or newer", "old python"
+        )
+    if status:
+        raise _rejected(
+            machine, f"the guest has no python3; install Python {version} or newer in it", "no python", said
+        )
+
+
+async def _digest(inside: Inside, path: str) -> str | None:
+    """The SHA-256 of a file of the guest, None where it can't be read."""
+    status, said = await inside.run(f"{_HASH} {quote(path)} 2>/dev/null")
+    return None if status else said.strip()
+
+
+async def _checked(inside: Inside, machine: str, line: str) -> str:
+    status, said = await inside.run(line)
+    if status:
+        shown = " ".join(said.split())[-SHOWN:] or "it gave no reason"
+        raise _rejected(machine, f"the guest refused (status {status}): {shown}", str(status), said)
+    return said
+
+
+def _rejected(machine: str, problem: str, code: str, detail: str = "") -> OperationRejectedError:
+    return OperationRejectedError(
+        problem, machine=machine, operation="agent install", code=code, detail=detail[-SHOWN:]
+    )
