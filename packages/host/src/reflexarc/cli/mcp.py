@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +13,7 @@ from reflexarc.cli.options import inventory_option
 from reflexarc.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mcp.server.mcpserver import MCPServer
-
-MAX_TOKEN = 4096
+    from reflexarc.mcp.server import Server
 
 
 @click.group(invoke_without_command=True)
@@ -43,9 +40,13 @@ def mcp(
         return
     server = _server(inventory, dry_run)
     if http is None:
-        server.run("stdio")
+        from reflexarc.mcp import stdio
+
+        stdio.serve(server)
     else:
-        _serve_http(server, http, token_file)
+        from reflexarc.mcp import http as over_http
+
+        over_http.serve(server, http, token_file, partial(click.echo, err=True))
 
 
 @mcp.command()
@@ -74,7 +75,7 @@ def install(client: str | None, folder: Path, yes: bool, inventory: Path | None)
         click.echo(f"{path}: written; restart {chosen.name}")
 
 
-def _server(inventory: Path | None, dry_run: bool) -> MCPServer[Any]:
+def _server(inventory: Path | None, dry_run: bool) -> Server:
     try:
         from reflexarc.mcp.server import build
     except ModuleNotFoundError as error:
@@ -82,27 +83,3 @@ def _server(inventory: Path | None, dry_run: bool) -> MCPServer[Any]:
             raise ConfigError("the MCP server needs the package mcp: pip install 'reflexarc[mcp]'") from error
         raise
     return build(inventory, dry_run=dry_run)
-
-
-def _serve_http(server: MCPServer[Any], address: str, token_file: Path | None) -> None:
-    import uvicorn
-
-    from reflexarc.mcp.http import application
-
-    host, _, port = address.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
-        raise ConfigError(f"--http takes HOST:PORT, such as 127.0.0.1:8765, not {address!r}")
-    token = _token(token_file) if token_file is not None else None
-    app = application(server, host, int(port), token)
-    click.echo(f"reflexarc mcp: http://{address}/mcp", err=True)
-    uvicorn.run(app, host=host.strip("[]"), port=int(port), log_level="warning", limit_concurrency=256)
-
-
-def _token(path: Path) -> str:
-    try:
-        if stat.S_IMODE(os.stat(path).st_mode) & 0o077:
-            raise ConfigError(f"others can read it: chmod 600 {path}", path=path)
-        with path.open(encoding="ascii") as file:
-            return file.read(MAX_TOKEN).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"can't read the token: {error}", path=path) from error

@@ -10,10 +10,11 @@ from mcp_types import CallToolResult
 
 from reflexarc.errors import ConfigError
 from reflexarc.machine.capabilities import Button
+from reflexarc.machine.frame import Frame
 from reflexarc.mcp import elements
 from reflexarc.mcp.delta import acted
 from reflexarc.mcp.hub import Hub, Opened
-from reflexarc.mcp.picture import picture, whole
+from reflexarc.mcp.picture import Scale, picture, whole
 from reflexarc.mcp.results import result
 
 MAX_WAIT = 60.0
@@ -73,7 +74,7 @@ async def _zoom(opened: Opened, wish: Wish) -> CallToolResult:
     if wish.region is None or len(wish.region) != 4:
         raise ConfigError("zoom needs region, [left, top, right, bottom]")
     frame = await opened.session.screen.screenshot()
-    scale = opened.scale or whole(frame)
+    scale = _present(opened, frame)
     left, top = scale.to_screen(*wish.region[:2])
     right, bottom = scale.to_screen(wish.region[2] - 1, wish.region[3] - 1)
     if not (left < right < frame.width and top < bottom < frame.height):
@@ -84,9 +85,10 @@ async def _zoom(opened: Opened, wish: Wish) -> CallToolResult:
 
 
 async def _cursor_position(opened: Opened, wish: Wish) -> CallToolResult:
-    if opened.pointer is None or opened.scale is None:
+    if opened.pointer is None:
         raise ConfigError("where the pointer is isn't known before it was moved from here; use mouse_move")
-    x, y = opened.scale.to_picture(*opened.pointer)
+    scale = opened.scale or whole(await opened.session.screen.screenshot())
+    x, y = scale.to_picture(*opened.pointer)
     return result(f"The pointer is at ({x}, {y}).", {"coordinate": [x, y]})
 
 
@@ -107,10 +109,23 @@ async def _point(opened: Opened, at: Point, *, needed: bool = True) -> tuple[int
         return opened.pointer
     if at is None or len(at) != 2:
         raise ConfigError("this action needs coordinate, [x, y]")
-    if opened.scale is None:
-        opened.scale = whole(await opened.session.screen.screenshot())
-    opened.pointer = opened.scale.to_screen(*at)
+    opened.pointer = place(opened, at, await opened.session.screen.screenshot())
     return opened.pointer
+
+
+def place(opened: Opened, at: list[float], frame: Frame) -> tuple[int, int]:
+    """The screen's pixel at coordinates of the last image; raises ConfigError where the screen is another by now."""
+    return _present(opened, frame).to_screen(*at)
+
+
+def _present(opened: Opened, frame: Frame) -> Scale:
+    if opened.scale is not None and not opened.scale.fits(frame):
+        raise ConfigError(
+            f"the screen has {frame.width}x{frame.height} pixels by now, another size than in the last image; "
+            "take a screenshot"
+        )
+    opened.scale = opened.scale or whole(frame)
+    return opened.scale
 
 
 def _click(button: Button, times: int) -> Callable[[Opened, Wish], Awaitable[None]]:
@@ -153,7 +168,7 @@ async def _scroll(opened: Opened, wish: Wish) -> None:
     if not 0 < amount <= 100:
         raise ConfigError("scroll_amount is 1 to 100")
     if wish.coordinate is not None:
-        await opened.session.pointer.move(*await _point(opened, wish.coordinate))
+        await _move(opened, wish)
     across, down = ways[wish.scroll_direction]
     await opened.session.pointer.scroll(across * amount, down * amount)
 
@@ -201,5 +216,4 @@ _ACTS: dict[str, Callable[[Opened, Wish], Awaitable[None]]] = {
     "left_mouse_down": _down, "left_mouse_up": _up, "scroll": _scroll, "type": _type, "key": _key,
     "hold_key": _hold_key, "launch_app": _launch,
 }  # fmt: skip
-PIXEL_ACTIONS = (*_LOOKS, *(name for name in _ACTS if name != "launch_app"))
-ACTIONS = (*PIXEL_ACTIONS, "launch_app", *elements.LOOKS, *elements.ACTS)
+ACTIONS = (*_LOOKS, *_ACTS, *elements.LOOKS, *elements.ACTS)

@@ -11,12 +11,12 @@ from mcp_types import CallToolResult
 
 from reflexarc.mcp.hub import Opened
 from reflexarc.mcp.picture import picture
-from reflexarc.mcp.results import fenced, result
+from reflexarc.mcp.results import cleaned, fenced, result
 from reflexarc.observation import Observation
 
 PATIENCE = 1.0
 SETTLING = 0.15
-MAX_LINES = 12
+MAX_LINES, MAX_LINE = 12, 120
 
 
 async def acted(opened: Opened, action: str, act: Awaitable[None], *, screenshot: bool) -> CallToolResult:
@@ -50,4 +50,5 @@ def _told(before: Observation, after: Observation, *, changed: bool) -> str:
 def new_lines(before: Observation, after: Observation) -> list[str]:
     """The lines of text that are there now and were not."""
     lines = difflib.ndiff(before.text.splitlines(), after.text.splitlines())
-    return [line[2:] for line in lines if line.startswith("+ ") and line[2:].strip()][-MAX_LINES:]
+    new = [cleaned(line[2:].rstrip())[:MAX_LINE] for line in lines if line.startswith("+ ")]
+    return [line for line in new if line][-MAX_LINES:]

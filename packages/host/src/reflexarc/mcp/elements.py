@@ -35,7 +35,7 @@ async def look(opened: Opened, wish: Wish) -> CallToolResult:
         seconds = min(MAX_WAIT, wish.duration if wish.duration is not None else 10.0)
         element = await tree.wait(selector(wish), timeout=seconds)
     else:
-        element = await tree.at(*_place(opened, wish))
+        element = await tree.at(*await _place(opened, wish))
     elements = () if element is None else (element,)
     return _told(elements, {"elements": [described(element) for element in elements]})
 
@@ -116,9 +116,9 @@ def _told(elements: tuple[Element, ...], values: dict[str, object]) -> CallToolR
     return result(fenced(lines) or "No element is that.", values)
 
 
-def _place(opened: Opened, wish: Wish) -> tuple[int, int]:
+async def _place(opened: Opened, wish: Wish) -> tuple[int, int]:
+    from reflexarc.mcp.computer import place
+
     if wish.coordinate is None or len(wish.coordinate) != 2:
         raise ConfigError("ax_element_at needs coordinate, [x, y]")
-    if opened.scale is None:
-        raise ConfigError("take a screenshot first: coordinates are those of the last image")
-    return opened.scale.to_screen(*wish.coordinate)
+    return place(opened, wish.coordinate, await opened.session.screen.screenshot())

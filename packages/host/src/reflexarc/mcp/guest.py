@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -12,71 +13,74 @@ from mcp_types import CallToolResult
 from reflexarc.errors import ConfigError
 from reflexarc.machine.capabilities import Command, Exited, Stream
 from reflexarc.mcp.hub import Hub
-from reflexarc.mcp.results import fenced, result
+from reflexarc.mcp.outputs import MAX_KEPT, Outputs, parts_of
+from reflexarc.mcp.results import cleaned, fenced, result
 
-HEAD, TAIL = 8_000, 8_000
-MAX_KEPT = 4 << 20
+HEAD, TAIL = 6_000, 6_000
 MAX_TIMEOUT = 3_600.0
 MAX_FILE = 1 << 20
+PROGRESS = 0.25
+"""Seconds between two messages of how a command goes on; one that writes fast has its newest lines told."""
 Said = Callable[[str], Awaitable[None]]
 
 
 @dataclass
 class Output:
-    """What a stream brought: its beginning and its end, and how much it was."""
+    """What a stream brought: all that is kept of it, its end, and how much it was."""
 
-    head: bytearray = field(default_factory=bytearray)
+    kept: bytearray = field(default_factory=bytearray)
     tail: bytearray = field(default_factory=bytearray)
     size: int = 0
 
     def add(self, data: bytes) -> None:
         self.size += len(data)
-        room = HEAD - len(self.head)
-        self.head += data[:room]
-        self.tail += data[max(0, room) :]
+        self.kept += data[: MAX_KEPT - len(self.kept)]
+        self.tail += data
         del self.tail[: max(0, len(self.tail) - TAIL)]
 
     @property
+    def left_out(self) -> int:
+        """Bytes between the beginning and the end that a result shows."""
+        return max(0, self.size - HEAD - TAIL)
+
+    @property
     def text(self) -> str:
-        left_out = self.size - len(self.head) - len(self.tail)
-        gap = f"\n[... {left_out:,} bytes left out ...]\n" if left_out else ""
-        return self.head.decode(errors="replace") + gap + self.tail.decode(errors="replace")
+        """Its beginning and its end."""
+        if not self.left_out:
+            return cleaned(self.kept.decode(errors="replace"))
+        head, tail = self.kept[:HEAD].decode(errors="replace"), self.tail.decode(errors="replace")
+        return cleaned(f"{head}\n[... {self.left_out:,} bytes left out ...]\n{tail}")
 
 
-async def execute(
-    hub: Hub,
-    machine: str,
-    command: str,
-    *,
-    timeout: float,
-    cwd: str | None,
-    env: Mapping[str, str] | None,
-    said: Said,
-) -> CallToolResult:
+async def execute(hub: Hub, machine: str, command: Command, said: Said, outputs: Outputs) -> CallToolResult:
     """Run a command in the guest and tell its output as it comes."""
-    if not 0 < timeout <= MAX_TIMEOUT:
-        raise ConfigError(f"timeout is above 0 and at most {MAX_TIMEOUT:g} seconds")
     streams = {stream: Output() for stream in Stream}
-    status = None
-    asked = Command(line=command, cwd=cwd, env=dict(env or {}), timeout=timeout)
-    async with hub.acting(machine) as opened, aclosing(opened.session.shell.run(asked)) as pieces:
+    status, told = None, 0.0
+    async with hub.acting(machine) as opened, aclosing(opened.session.shell.run(command)) as pieces:
         async for piece in pieces:
             if isinstance(piece, Exited):
                 status = piece.status
                 break
             streams[piece.stream].add(piece.data)
-            await said(piece.data[-200:].decode(errors="replace"))
-    out, err = streams[Stream.STDOUT], streams[Stream.STDERR]
-    values: dict[str, object] = {
-        "status": status, "stdout": out.text, "stderr": err.text,
-        "stdout_bytes": out.size, "stderr_bytes": err.size, "text_is_untrusted": True,
-    }  # fmt: skip
-    shown = "\n".join(filter(None, (out.text, err.text and f"stderr:\n{err.text}")))
-    return result(f"It ended with status {status}.\n{fenced(shown)}".rstrip(), values)
+            if time.monotonic() - told >= PROGRESS:
+                await said(cleaned(piece.data[-200:].decode(errors="replace")))
+                told = time.monotonic()
+    values: dict[str, object] = {"status": status, "text_is_untrusted": True}
+    words = [f"It ended with status {status}."]
+    for stream, output in streams.items():
+        values[stream.value], values[f"{stream.value}_bytes"] = output.text, output.size
+        if output.left_out:
+            rest = f"reflexarc://outputs/{outputs.keep(bytes(output.kept))}/0"
+            parts = parts_of(output.size)
+            values[f"{stream.value}_rest"] = {"uri": rest, "parts": parts}
+            words.append(f"All of {stream.value}: {rest}, the first of {parts} parts.")
+    shown = [f"{stream.value}:\n{output.text}" for stream, output in streams.items() if output.size]
+    return result("\n".join([*words, fenced("\n".join(shown))]).rstrip(), values)
 
 
 async def read_file(hub: Hub, machine: str, path: str) -> CallToolResult:
     """Read a file of the guest, at most 1 MiB of it."""
+    _checked(path)
     data, cut = bytearray(), False
     async with hub.acting(machine) as opened, aclosing(opened.session.files.read(path)) as pieces:
         async for piece in pieces:
@@ -100,6 +104,7 @@ async def write_file(
     hub: Hub, machine: str, path: str, *, text: str | None, base64_data: str | None, executable: bool
 ) -> CallToolResult:
     """Write a file of the guest, whole or not at all."""
+    _checked(path)
     if (text is None) == (base64_data is None):
         raise ConfigError("give either text or base64")
     try:
@@ -116,3 +121,8 @@ async def write_file(
 async def _whole(data: bytes) -> AsyncIterator[bytes]:
     for start in range(0, len(data), 256 << 10):
         yield data[start : start + (256 << 10)]
+
+
+def _checked(path: str) -> None:
+    if not path.startswith("/") or "\0" in path:
+        raise ConfigError("path is an absolute path in the guest, such as /etc/hostname")

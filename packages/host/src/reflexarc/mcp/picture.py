@@ -15,7 +15,7 @@ MAX_WIDTH, MAX_HEIGHT = 1366, 768
 
 @dataclass(frozen=True)
 class Scale:
-    """A picture of `width` x `height` that stands for a screen region of pixels."""
+    """A picture of `width` x `height` that stands for the pixels of a whole screen, or of a region of it."""
 
     width: int
     height: int
@@ -32,6 +32,10 @@ class Scale:
             )
         across, down = (self.right - self.left) / self.width, (self.bottom - self.top) / self.height
         return int(self.left + (x + 0.5) * across), int(self.top + (y + 0.5) * down)
+
+    def fits(self, frame: Frame | None) -> bool:
+        """Tell whether the screen still has the size that it had; True where there is no frame to tell by."""
+        return frame is None or (frame.width, frame.height) == (self.right, self.bottom)
 
     def to_picture(self, x: int, y: int) -> tuple[int, int]:
         """The picture's pixel that shows a screen's."""

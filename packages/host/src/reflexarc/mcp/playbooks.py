@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from mcp_types import CallToolResult
@@ -19,7 +20,8 @@ from reflexarc.playbook.schema import schema
 from reflexarc.sensing.recognise import load_recognisers
 
 SUFFIXES = (".yaml", ".yml", ".json")
-MAX_LISTED = 200
+MAX_LISTED, MAX_FILES = 200, 2_000
+MAX_SIZE = 4_000_000
 
 
 def folders(inventory: Path) -> list[Path]:
@@ -33,17 +35,23 @@ def folders(inventory: Path) -> list[Path]:
 def find(name: str, inventory: Path) -> Path:
     """The file of a playbook, by its path or its name; raises ConfigError for one outside of the folders."""
     allowed = folders(inventory)
-    for folder in allowed:
+    for folder in allowed if name and "\0" not in name else ():
         for candidate in (folder / name, *(folder / f"{name}{suffix}" for suffix in SUFFIXES)):
-            path = candidate.resolve()
-            if (
-                path.suffix in SUFFIXES
-                and path.is_file()
-                and any(path.is_relative_to(f.resolve()) for f in allowed)
-            ):
-                return path
+            with suppress(OSError, RuntimeError):  # a name too long, links in a circle
+                path = candidate.resolve()
+                if _is_playbook(path, allowed):
+                    return path
     where = ", ".join(map(str, allowed)) or "no folder"
     raise ConfigError(f"there is no playbook {name[:200]!r} in {where}; `playbooks` lists what there is")
+
+
+def _is_playbook(path: Path, allowed: list[Path]) -> bool:
+    """Tell whether a file lies in one of the folders and has steps; nothing is told of others."""
+    if path.suffix not in SUFFIXES or not any(path.parent == folder.resolve() for folder in allowed):
+        return False
+    if not path.is_file() or path.stat().st_size > MAX_SIZE:
+        return False
+    return "steps" in path.read_text(encoding="utf-8", errors="replace")
 
 
 def listed(inventory: Path) -> CallToolResult:
@@ -55,10 +63,10 @@ def listed(inventory: Path) -> CallToolResult:
 
 def _rows(inventory: Path, phases: Phases) -> Iterator[dict[str, object]]:
     for folder in folders(inventory):
-        for path in sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file()):
+        for path in sorted(folder.iterdir())[:MAX_FILES]:
             try:
-                loaded = load_file(path, phases)
-            except PlaybookError:
+                loaded = load_file(find(path.name, inventory), phases)
+            except (ConfigError, PlaybookError):
                 continue
             yield {"name": loaded.name, "file": str(path), "description": loaded.description,
                    "steps": len(loaded.steps)}  # fmt: skip

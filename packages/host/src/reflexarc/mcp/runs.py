@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing, suppress
@@ -10,12 +11,14 @@ from pathlib import Path
 
 from mcp_types import CallToolResult
 
-from reflexarc.errors import ConfigError, ReflexarcError, RunError
+from reflexarc.errors import ConfigError, RunError, SafetyError
+from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import end_of_run, entry_of_run, open_session
 from reflexarc.inventory.places import places
+from reflexarc.machine.policy import OPERATIONS, covers
 from reflexarc.mcp.hub import Hub
 from reflexarc.mcp.playbooks import find
-from reflexarc.mcp.results import fenced, result
+from reflexarc.mcp.results import cleaned, fenced, result
 from reflexarc.playbook.words import Stage
 from reflexarc.runs.describe import describe_run
 from reflexarc.runs.granting import GrantBook
@@ -30,6 +33,7 @@ BY = "agent mcp"
 POLL = 0.1
 MAX_WAIT = 600.0
 MAX_PICTURE = 8 << 20
+MAX_TEXT = 2_000
 Playbook = str | Mapping[str, object]
 Begin = Callable[[Session], Awaitable[Run]]
 Said = Callable[[str], Awaitable[None]]
@@ -45,7 +49,6 @@ class Runs:
 
     async def start(self, machine: str, playbook: Playbook, variables: Mapping[str, object]) -> str:
         """Begin a run and return its id; it goes on by itself until it has ended or is held."""
-
         given: Path | str | Mapping[str, object] = playbook
         if isinstance(playbook, str) and "\n" not in playbook:
             given = find(playbook, self._hub.inventory())
@@ -53,17 +56,24 @@ class Runs:
         async def begin(session: Session) -> Run:
             return await session.begin(given, variables=variables, by=BY)
 
-        return await self._drive(machine, begin)
+        return await self._drive(self._hub.entry(machine), begin)
 
     async def reply(self, run_id: str, escalation_id: int, reply: Reply) -> None:
-        """Answer a held run, and go on with it where no process drives it; raises RunError, PlaybookError."""
+        """Answer a held run, and go on with it where no process drives it; resume goes on with an interrupted one.
+
+        Raises RunError for a stale answer, PlaybookError for a bad one, SafetyError for one that agents may not give.
+        """
         with closing(Journal(places().journal)) as journal:
             run_id = journal.find(run_id)
             ledger = Ledger.open(journal, run_id)
-            require_held(ledger.state, escalation_id)
             machine = ledger.state.machine
             entry = await asyncio.to_thread(entry_of_run, run_id, machine, None)
-            if is_driven(places().runs, run_id):
+            _require_hands(entry, run_id)
+            driven = is_driven(places().runs, run_id)
+            interrupted = ledger.state.stage not in (Stage.HELD, Stage.ENDED) and not driven
+            if not interrupted or reply.kind != "resume":
+                require_held(ledger.state, escalation_id)
+            if driven:
                 record_reply(ledger, reply, escalation_id=escalation_id, by=BY, book=GrantBook(places().grants),
                              agent=entry.policy.agents)  # fmt: skip
                 return
@@ -72,38 +82,25 @@ class Runs:
             run = session.take_up(run_id)
             try:
                 session.lock.acquire()
-                run.reply(reply, escalation_id=escalation_id, by=BY)
+                if not interrupted:
+                    run.reply(reply, escalation_id=escalation_id, by=BY)
             except BaseException:
                 run.release()
                 raise
             return run
 
-        await self._drive(machine, begin, run_id=run_id)
-
-    async def resume(self, run_id: str) -> None:
-        """Go on with a run that was interrupted; raises RunError where it is held, has ended or is driven."""
-        with closing(Journal(places().journal)) as journal:
-            run_id = journal.find(run_id)
-            state = Ledger.open(journal, run_id).state
-            if state.stage in (Stage.HELD, Stage.ENDED) or is_driven(places().runs, run_id):
-                raise RunError(f"run {run_id} is not interrupted; look at it with run_status", run_id=run_id)
-
-        async def begin(session: Session) -> Run:
-            return session.take_up(run_id)
-
-        await self._drive(state.machine, begin, run_id=run_id)
+        await self._drive(entry, begin)
 
     async def cancel(self, run_id: str, reason: str) -> None:
         """End a run that is held, interrupted, or driven by this server; raises RunError for another one."""
         with closing(Journal(places().journal)) as journal:
             run_id = journal.find(run_id)
-            state = Ledger.open(journal, run_id).state
-            entry = await asyncio.to_thread(entry_of_run, run_id, state.machine, None)
+            machine = Ledger.open(journal, run_id).state.machine
+            entry = await asyncio.to_thread(entry_of_run, run_id, machine, None)
+            _require_hands(entry, run_id)
             driven = self._driven.get(run_id)
             if driven is not None:
-                driven.cancel()
-                with suppress(asyncio.CancelledError):
-                    await driven
+                await _stopped(driven)
 
             async def at_end(ended: str) -> None:
                 await end_of_run(entry, ended)
@@ -132,44 +129,62 @@ class Runs:
     async def close(self) -> None:
         """Leave the runs that are under way: they are interrupted, and anybody can go on with them."""
         for task in list(self._tasks):
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await _stopped(task)
 
-    async def _drive(self, machine: str, begin: Begin, *, run_id: str = "") -> str:
+    async def _drive(self, entry: Entry, begin: Begin) -> str:
+        """Have a run driven in a task of its own, which no client's going away ends; return its id once it began."""
         begun: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        task = asyncio.ensure_future(self._driving(machine, begin, begun, run_id))
+        task = asyncio.ensure_future(self._driving(entry, begin, begun))
         self._tasks.add(task)
 
         def ended(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
             if not begun.done():
-                begun.cancel()
+                begun.set_exception(error or RunError("the server was stopped", run_id=""))
+                begun.exception()
+            elif error is not None:
+                print(f"reflexarc mcp: run {begun.result()} is interrupted: {error}", file=sys.stderr)
 
         task.add_done_callback(ended)
         return await asyncio.shield(begun)
 
-    async def _driving(self, machine: str, begin: Begin, begun: asyncio.Future[str], run_id: str) -> None:
+    async def _driving(self, entry: Entry, begin: Begin, begun: asyncio.Future[str]) -> None:
         task = asyncio.current_task()
         assert task is not None
-        entry = self._hub.entry(machine)
-        try:
-            if run_id:
-                entry = await asyncio.to_thread(entry_of_run, run_id, machine, None)
-            async with open_session(
-                entry, agent=True, dry_run=self._hub.dry_run, holder="a run of an agent (MCP)"
-            ) as session:
-                run = await begin(session)
-                self._driven[run.id] = task
-                try:
-                    begun.set_result(run.id)
-                    await run.drive()
-                finally:
-                    del self._driven[run.id]
-                    run.release()
-        except ReflexarcError as error:
-            if not begun.done():
-                begun.set_exception(error)
+        async with open_session(
+            entry,
+            agent=True,
+            via="mcp",
+            dry_run=self._hub.dry_run,
+            holder="a run of an agent (MCP)",
+            launch=self._hub.may_launch(entry),
+        ) as session:
+            run = await begin(session)
+            self._driven[run.id] = task
+            try:
+                begun.set_result(run.id)
+                await run.drive()
+            finally:
+                del self._driven[run.id]
+                run.release()
+
+
+def _require_hands(entry: Entry, run_id: str) -> None:
+    """Raise SafetyError where agents may only look at the machine of a run: answering one acts on it."""
+    if any(covers(entry.policy.agents, one) for one in OPERATIONS if not one.startswith("observe.")):
+        return
+    raise SafetyError(
+        f"{entry.name}: the policy lets agents look only, so that a person must answer run {run_id}; an operator can "
+        "add what its steps do, such as 'input', to allow.agents in the inventory",
+        rule="allow.agents",
+        operation="run.reply",
+    )
+
+
+async def _stopped(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
 
 
 def status(run_id: str, *, image: bool = True) -> CallToolResult:
@@ -177,27 +192,32 @@ def status(run_id: str, *, image: bool = True) -> CallToolResult:
     with closing(Journal(places().journal)) as journal:
         run_id = journal.find(run_id)
         ledger, record = Ledger.open(journal, run_id), journal.read(run_id)
-    described = describe_run(ledger.state, record, owned=is_driven(places().runs, run_id))
-    held = described["escalation"] if described["outcome"] == "held" else None
-    described["escalation"] = held
-    described["text_is_untrusted"] = True
-    steps = len(ledger.state.playbook.steps)
-    words = [f"Run {run_id} ({described['playbook']} on {described['machine']}): {described['outcome']}"]
+    state = ledger.state
+    described = describe_run(state, record, owned=is_driven(places().runs, run_id))
+    outcome = described["outcome"]
+    values = {**described, "text_is_untrusted": True}
+    words = [
+        f"Run {run_id} ({state.playbook.name} on {state.machine}): {outcome} "
+        f"at step {state.index + 1} of {len(state.playbook.steps)}, {state.step.name}. {state.reason}".rstrip()
+    ]
+    held = state.escalation if outcome == "held" else None
+    if held is None:
+        values["escalation"] = None
+        if outcome == "interrupted":
+            words.append("No process drives it: reply_escalation with resume goes on with it.")
+        return result(cleaned("\n".join(words)), values)
     words.append(
-        f"at step {ledger.state.index + 1} of {steps}, {described['step_name']}. {described['reason']}".rstrip()
+        f"It asks (escalation {held.id}): {held.reason}. {held.detail} It awaited "
+        f"{', '.join(held.expected) or 'a condition'} and sees {held.observed_phase}. Answer with reply_escalation."
     )
-    pictures = []
-    escalation = ledger.state.escalation
-    if held is not None and escalation is not None:
-        words.append(
-            f"It asks (escalation {escalation.id}): {escalation.reason}. {escalation.detail} It awaited "
-            f"{', '.join(escalation.expected) or 'a condition'} and sees {escalation.observed_phase}. "
-            "Answer with reply_escalation."
-        )
-        words.append(fenced(escalation.text[-2_000:]))
-        if image and escalation.frame is not None:
-            with suppress(OSError):
-                path = places().runs / run_id / escalation.frame.ref
-                if path.stat().st_size <= MAX_PICTURE:
-                    pictures.append(path.read_bytes())
-    return result("\n".join(word for word in words if word), described, *pictures)
+    words = [cleaned(word) for word in words] + ([fenced(held.text[-MAX_TEXT:])] if held.text.strip() else [])
+    picture = _picture(run_id, held.frame.ref) if image and held.frame is not None else None
+    return result("\n".join(words), values, *([picture] if picture is not None else []))
+
+
+def _picture(run_id: str, name: str) -> bytes | None:
+    path = places().runs / run_id / name
+    with suppress(OSError):
+        if path.stat().st_size <= MAX_PICTURE:
+            return path.read_bytes()
+    return None

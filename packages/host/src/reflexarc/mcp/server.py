@@ -7,23 +7,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
+from anyio import CancelScope
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import CallToolResult, ToolAnnotations
+from mcp_types import CallToolResult, Tool, ToolAnnotations
 from pydantic import Field
 
 from reflexarc import __version__
 from reflexarc.errors import ConfigError
 from reflexarc.mcp import prompts, resources
+from reflexarc.mcp.advertising import without_elements
 from reflexarc.mcp.results import answering
-
-if TYPE_CHECKING:
-    from reflexarc.mcp.hub import Hub
-    from reflexarc.mcp.runs import Runs
+from reflexarc.mcp.serving import Served
 
 INSTRUCTIONS = (
     "reflexarc drives machines on their real state, from firmware to desktop. `observe` says what phase a machine "
@@ -39,51 +36,41 @@ MachineName = Annotated[str, Field(description="The machine's name, see `machine
 Text = Annotated[str, Field(max_length=100_000)]
 
 
-@dataclass
-class Served:
-    """The machines and runs of one server."""
+class Server(MCPServer[Any]):
+    """The SDK's server, with tools told as the machines are at that moment."""
 
-    inventory: Path | None
-    dry_run: bool
+    def __init__(self, served: Served) -> None:
+        @asynccontextmanager
+        async def life(_: MCPServer[Any]) -> AsyncIterator[None]:
+            try:
+                yield
+            finally:
+                # A client that is gone cancels what it called for, and must not cancel the letting go of keys.
+                with CancelScope(shield=True):
+                    await served.close()
 
-    @cached_property
-    def hub(self) -> Hub:
-        from reflexarc.mcp.hub import Hub
+        super().__init__(
+            "reflexarc",
+            title="reflexarc",
+            version=__version__,
+            instructions=INSTRUCTIONS,
+            lifespan=life,
+            log_level="WARNING",
+        )
+        self.served = served
 
-        return Hub(self.inventory, dry_run=self.dry_run)
-
-    @cached_property
-    def runs(self) -> Runs:
-        from reflexarc.mcp.runs import Runs
-
-        return Runs(self.hub)
-
-    async def close(self) -> None:
-        """Leave the runs that are under way, and close every machine."""
-        for name in ("runs", "hub"):
-            if name in self.__dict__:
-                await getattr(self, name).close()
+    async def list_tools(self) -> list[Tool]:
+        """The tools, those on elements of a desktop only where there may be some."""
+        tools = await super().list_tools()
+        if self.served.offers_elements():
+            return tools
+        return [without_elements(tool) if tool.name == "computer" else tool for tool in tools]
 
 
-def build(inventory: Path | None = None, *, dry_run: bool = False) -> MCPServer[Any]:
+def build(inventory: Path | None = None, *, dry_run: bool = False) -> Server:
     """The server for the machines of an inventory; with dry_run nothing is ever sent to one."""
-    served = Served(inventory, dry_run)
-
-    @asynccontextmanager
-    async def life(_: MCPServer[Any]) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            await served.close()
-
-    server: MCPServer[Any] = MCPServer(
-        "reflexarc",
-        title="reflexarc",
-        version=__version__,
-        instructions=INSTRUCTIONS,
-        lifespan=life,
-        log_level="WARNING",
-    )
+    served = Served(inventory, dry_run=dry_run)
+    server = Server(served)
     _look(server, served)
     _computer(server, served)
     _guest(server, served)
@@ -91,7 +78,7 @@ def build(inventory: Path | None = None, *, dry_run: bool = False) -> MCPServer[
     _runs(server, served)
     _answers(server, served)
     _playbooks(server, served)
-    resources.register(server)
+    resources.register(server, served)
     prompts.register(server)
     return server
 
@@ -186,14 +173,15 @@ def _guest(server: MCPServer[Any], served: Served) -> None:
         command: Annotated[str, Field(max_length=32_000)],
         ctx: Context,
         timeout: Annotated[float, Field(gt=0, le=3600)] = 120.0,
-        cwd: str | None = None,
-        env: dict[str, str] | None = None,
+        cwd: Annotated[str | None, Field(max_length=4096)] = None,
+        env: Annotated[dict[str, str] | None, Field(max_length=100)] = None,
     ) -> CallToolResult:
         """Run a shell command inside the guest; its output is told as it comes, and its exit status at the end."""
+        from reflexarc.machine.capabilities import Command
         from reflexarc.mcp import guest
 
-        said = _saying(ctx)
-        return await guest.execute(served.hub, machine, command, timeout=timeout, cwd=cwd, env=env, said=said)
+        asked = Command(command, cwd=cwd, env=env or {}, timeout=timeout)
+        return await guest.execute(served.hub, machine, asked, _saying(ctx), served.outputs)
 
     @server.tool(annotations=DESTROYS)
     @answering
@@ -327,7 +315,7 @@ def _answers(server: MCPServer[Any], served: Served) -> None:
     @answering
     async def reply_escalation(
         run_id: RunId,
-        escalation_id: int,
+        escalation_id: Annotated[int, Field(description="As run_status says; 0 resumes an interrupted run")],
         reply: Literal["resume", "amend", "act", "teach", "abort"],
         ctx: Context,
         playbook: Annotated[Playbook | None, Field(description="amend: the new playbook")] = None,
