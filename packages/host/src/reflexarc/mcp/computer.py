@@ -18,6 +18,9 @@ from reflexarc.mcp.picture import Scale, picture, whole
 from reflexarc.mcp.results import result
 
 MAX_WAIT = 60.0
+_X_KEYS = {"prior": "page_up", "next": "page_down"} | {
+    f"{key}_l": key for key in ("control", "alt", "shift", "super", "meta")
+}
 MAX_TEXT = 4_000
 Point = list[float] | None
 
@@ -70,7 +73,7 @@ async def _screenshot(opened: Opened, wish: Wish) -> CallToolResult:
 
 
 async def _zoom(opened: Opened, wish: Wish) -> CallToolResult:
-    """A region larger; coordinates stay those of the whole image."""
+    """A region in full resolution; coordinates stay those of the whole image."""
     if wish.region is None or len(wish.region) != 4:
         raise ConfigError("zoom needs region, [left, top, right, bottom]")
     frame = await opened.session.screen.screenshot()
@@ -81,7 +84,7 @@ async def _zoom(opened: Opened, wish: Wish) -> CallToolResult:
         raise ConfigError("region is empty or outside the screen")
     data, shown = await asyncio.to_thread(picture, frame, (left, top, right + 1, bottom + 1))
     values = {"image": {"width": shown.width, "height": shown.height}, "region": wish.region}
-    return result("The region, enlarged. Coordinates stay those of the whole image.", values, data)
+    return result("The region, in full resolution. Coordinates stay those of the whole image.", values, data)
 
 
 async def _cursor_position(opened: Opened, wish: Wish) -> CallToolResult:
@@ -193,11 +196,11 @@ async def _hold_key(opened: Opened, wish: Wish) -> None:
 
 
 def _chord(wish: Wish) -> str:
-    """The chord in our words: X's names for the left keys are those without a side."""
+    """The chord in our words: models know the keys by X's names."""
     if not wish.text:
         raise ConfigError("this action needs text, such as Return or ctrl+s")
     parts = [part.strip().lower() for part in wish.text.split("+")]
-    return "+".join(part.removesuffix("_l") if len(part) > 3 else part for part in parts)
+    return "+".join(_X_KEYS.get(part, part) for part in parts)
 
 
 async def _launch(opened: Opened, wish: Wish) -> None:

@@ -14,7 +14,7 @@ from reflexarc.mcp.picture import picture
 from reflexarc.mcp.results import cleaned, fenced, result
 from reflexarc.observation import Observation
 
-PATIENCE = 1.0
+PATIENCE = 0.5
 SETTLING = 0.15
 MAX_LINES, MAX_LINE = 12, 120
 

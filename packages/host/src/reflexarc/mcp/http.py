@@ -18,6 +18,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reflexarc.errors import ConfigError
+from reflexarc.mcp import brief
 
 MAX_BODY = 4 << 20
 MAX_SESSIONS = 200
@@ -40,9 +41,10 @@ def serve(server: MCPServer[Any], address: str, token_file: Path | None, said: C
     if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
         raise ConfigError(f"--http takes HOST:PORT, such as 127.0.0.1:8765, not {address!r}")
     app = application(server, host, int(port), None if token_file is None else read_token(token_file))
+    brief.configure()
     said(f"reflexarc mcp: http://{address}/mcp")
     uvicorn.run(
-        app, host=host.strip("[]"), port=int(port), log_level="error", access_log=False, server_header=False,
+        app, host=host.strip("[]"), port=int(port), log_config=None, access_log=False, server_header=False,
         limit_concurrency=MAX_CONNECTIONS, timeout_graceful_shutdown=int(GRACE),
     )  # fmt: skip
 

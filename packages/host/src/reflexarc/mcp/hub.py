@@ -12,6 +12,9 @@ from reflexarc.errors import ConfigError, ConnectError, ConnectionLostError, Mac
 from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import launched, open_session, running_vm, start_vm
+from reflexarc.inventory.places import places
+from reflexarc.machine.audit import AuditLog
+from reflexarc.machine.guard import Guard
 from reflexarc.machine.policy import covers
 from reflexarc.mcp.advertising import may_offer
 from reflexarc.mcp.picture import Scale
@@ -98,9 +101,16 @@ class Hub:
                 opened.letting_go = asyncio.ensure_future(_let_go(opened, self._held))
 
     def launch(self, name: str) -> None:
-        """Launch the virtual machine of that name where it has none; it stays until somebody stops it."""
+        """Launch the virtual machine of that name where it has none; it stays until somebody stops it.
+
+        Raises SafetyError where agents may not switch it on.
+        """
         entry = self.entry(name)
-        if self.may_launch(entry) and launched(entry) and running_vm(entry) is None:
+        if launched(entry) and running_vm(entry) is None:
+            audit = AuditLog(places().audit).write
+            Guard(name, entry.policy, agent=True, via="mcp", dry_run=self.dry_run, audit=audit).check(
+                "power.on"
+            )
             start_vm(entry)
 
     async def close(self) -> None:

@@ -26,7 +26,9 @@ class Outputs:
         name = secrets.token_hex(4)
         try:
             if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="reflexarc-", ignore_cleanup_errors=True)
+                self._folder = tempfile.TemporaryDirectory(
+                    prefix="reflexarc-mcp-", ignore_cleanup_errors=True
+                )
             path = Path(self._folder.name) / name
             path.write_bytes(data[:MAX_KEPT])
         except OSError as error:

@@ -40,7 +40,7 @@ class Scale:
     def to_picture(self, x: int, y: int) -> tuple[int, int]:
         """The picture's pixel that shows a screen's."""
         across, down = self.width / (self.right - self.left), self.height / (self.bottom - self.top)
-        return int((x - self.left) * across), int((y - self.top) * down)
+        return int((x - self.left + 0.5) * across), int((y - self.top + 0.5) * down)
 
 
 def picture(frame: Frame, region: tuple[int, int, int, int] | None = None) -> tuple[bytes, Scale]:

@@ -31,6 +31,8 @@ from reflexarc.runs.session import Session
 
 BY = "agent mcp"
 POLL = 0.1
+LEAVING = 1.0
+"""Seconds in which a process that goes away at a hold lets its run go."""
 MAX_WAIT = 600.0
 MAX_PICTURE = 8 << 20
 MAX_TEXT = 2_000
@@ -66,9 +68,10 @@ class Runs:
         with closing(Journal(places().journal)) as journal:
             run_id = journal.find(run_id)
             ledger = Ledger.open(journal, run_id)
-            machine = ledger.state.machine
-            entry = await asyncio.to_thread(entry_of_run, run_id, machine, None)
+            entry = await asyncio.to_thread(entry_of_run, run_id, ledger.state.machine, None)
             _require_hands(entry, run_id)
+            if ledger.state.stage is Stage.HELD and run_id in self._driven:
+                await asyncio.wait([self._driven[run_id]])
             driven = is_driven(places().runs, run_id)
             interrupted = ledger.state.stage not in (Stage.HELD, Stage.ENDED) and not driven
             if not interrupted or reply.kind != "resume":
@@ -76,7 +79,9 @@ class Runs:
             if driven:
                 record_reply(ledger, reply, escalation_id=escalation_id, by=BY, book=GrantBook(places().grants),
                              agent=entry.policy.agents)  # fmt: skip
-                return
+                if not await _left(ledger):
+                    return
+                interrupted = True
 
         async def begin(session: Session) -> Run:
             run = session.take_up(run_id)
@@ -168,6 +173,17 @@ class Runs:
             finally:
                 del self._driven[run.id]
                 run.release()
+
+
+async def _left(ledger: Ledger) -> bool:
+    """Tell whether the process that drove a run went away as it was answered, and left it where it stands."""
+    deadline = time.monotonic() + LEAVING
+    while is_driven(places().runs, ledger.state.run_id):
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(POLL)
+    ledger.catch_up()
+    return ledger.state.stage not in (Stage.HELD, Stage.ENDED)
 
 
 def _require_hands(entry: Entry, run_id: str) -> None:

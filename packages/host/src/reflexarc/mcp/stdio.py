@@ -6,11 +6,13 @@ import asyncio
 import os
 import signal
 
+from reflexarc.mcp import brief
 from reflexarc.mcp.server import Server
 
 
 def serve(server: Server) -> None:
     """Serve one client until it closes its end, or SIGTERM, SIGINT or SIGHUP comes."""
+    brief.configure()
     asyncio.run(_serve(server))
 
 
