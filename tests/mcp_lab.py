@@ -124,7 +124,8 @@ async def values(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     result = await call(client, tool, **arguments)
     assert not result.is_error, words(result)
     assert result.structured_content is not None
-    return result.structured_content
+    found: dict[str, Any] = result.structured_content
+    return found
 
 
 async def refused(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:

@@ -78,7 +78,8 @@ def test_what_is_no_request_is_refused(lab: tuple[str, Path, Path], content: byt
 def test_a_slow_client_keeps_nobody_waiting(lab: tuple[str, Path, Path]) -> None:
     port = httpx.URL(lab[0]).port
     lines = (
-        "POST /mcp HTTP/1.1", f"Host: 127.0.0.1:{port}", "Content-Type: application/json", "Content-Length: 900", "", "{",
+        "POST /mcp HTTP/1.1", f"Host: 127.0.0.1:{port}", "Content-Type: application/json", "Content-Length: 900",
+        "", "{",
     )  # fmt: skip
     with socket.create_connection(("127.0.0.1", port or 0), timeout=30) as slow:
         slow.sendall("\r\n".join(lines).encode())
@@ -93,9 +94,9 @@ def test_a_slow_client_keeps_nobody_waiting(lab: tuple[str, Path, Path]) -> None
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_fifty_clients_at_once(lab: tuple[str, Path, Path], mode: str) -> None:
+def test_fifty_clients_at_once(lab: tuple[str, Path, Path], mode: Any) -> None:
     async def one(number: int) -> tuple[str, int]:
-        async with Client(lab[0], mode=mode) as client:  # type: ignore[arg-type]
+        async with Client(lab[0], mode=mode) as client:
             seen = await values(client, "observe", machine="desk", text=False)
             await asyncio.sleep(0)
             return str(seen["machine"]), len((await client.list_tools()).tools)
@@ -107,9 +108,9 @@ def test_fifty_clients_at_once(lab: tuple[str, Path, Path], mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_run_goes_on_without_the_client_that_began_it(lab: tuple[str, Path, Path], mode: str) -> None:
+def test_a_run_goes_on_without_the_client_that_began_it(lab: tuple[str, Path, Path], mode: Any) -> None:
     async def begin() -> None:
-        async with Client(lab[0], mode=mode) as client:  # type: ignore[arg-type]
+        async with Client(lab[0], mode=mode) as client:
             begun = asyncio.Event()
 
             async def progress(progress: float, total: float | None, message: str | None) -> None:
@@ -156,8 +157,8 @@ NAMES = ["machine", "action", "coordinate", "start_coordinate", "text", "duratio
          "name", "screenshot", "command", "cwd", "env", "path", "base64", "source", "device", "once", "run_id", "reply",
          "escalation_id", "playbook", "steps", "resume_at", "phase", "element", "image", "outline", "vars",
          "scroll_direction", "scroll_amount"]  # fmt: skip
-ACTIONS = st.sampled_from("screenshot left_click zoom scroll type key ax_find ax_dump ax_press read write insert restore "
-                          "save validate show set off on".split())  # fmt: skip
+ACTIONS = st.sampled_from(["screenshot", "left_click", "zoom", "scroll", "type", "key", "ax_find", "ax_press", "read",
+                           "write", "insert", "restore", "save", "validate", "show", "set", "off", "on"])  # fmt: skip
 PLAIN = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats() | st.text(max_size=40)
 WILD = st.recursive(
     PLAIN,
@@ -199,7 +200,7 @@ def test_wild_arguments_give_errors_and_never_a_traceback(lab: tuple[str, Path, 
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_off_loopback_a_token_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+def test_off_loopback_a_token_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any) -> None:
     monkeypatch.setenv("REFLEXARC_STATE", str(tmp_path / "state"))
     token = tmp_path / "token"
     token.write_text(TOKEN + "\n")

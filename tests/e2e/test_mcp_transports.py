@@ -43,12 +43,12 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def connected(way: str, mode: str, inventory: Path, address: str) -> AsyncIterator[Client]:
+async def connected(way: str, mode: Any, inventory: Path, address: str) -> AsyncIterator[Client]:
     if way == "inside":
         async with inside(inventory, mode) as client:
             yield client
     else:
-        target = over_stdio(inventory, mode) if way == "stdio" else Client(address, mode=mode)  # type: ignore[arg-type]
+        target = over_stdio(inventory, mode) if way == "stdio" else Client(address, mode=mode)
         async with target as client:
             yield client
 

@@ -29,7 +29,7 @@ def test_elsewhere_a_token_of_some_length_is_needed(tmp_path: Path, token: str |
     server = build(tmp_path / "reflexarc.toml")
     with pytest.raises(ConfigError, match=r"--token-file|at least 16"):
         application(server, "0.0.0.0", 8765, token)
-    assert application(server, "0.0.0.0", 8765, TOKEN)
+    assert callable(application(server, "0.0.0.0", 8765, TOKEN))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from reflexarc.mcp.picture import MAX_HEIGHT, MAX_WIDTH, picture, whole
 
 def frame(width: int, height: int) -> Frame:
     pixels = np.arange(height * width, dtype=np.uint32).reshape(height, width)
-    return Frame(pixels, 0, 0.0)
+    return Frame(pixels, 0.0, 0)
 
 
 @given(st.integers(1, 3000), st.integers(1, 2000), st.floats(0, 1), st.floats(0, 1))
