@@ -177,14 +177,14 @@ def test_what_a_vanished_client_left_down_is_let_go(
                 arguments = {"machine": "lab", "action": "hold_key", "text": "a", "duration": 20}
                 holding = asyncio.create_task(client.call_tool("computer", arguments))
                 async with asyncio.timeout(60):
-                    while len(buttons(tmp_path)) < 2:
+                    while len(buttons(tmp_path)) < 2:  # noqa: ASYNC110
                         await asyncio.sleep(0.05)
                 holding.cancel()
                 await asyncio.gather(holding, return_exceptions=True)
 
     async def released() -> None:
         async with asyncio.timeout(60):
-            while (sent := buttons(tmp_path)).count(False) < sent.count(True):
+            while (sent := buttons(tmp_path)).count(False) < sent.count(True):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
 
     with http_server(inventory) as (address, process, said):

@@ -37,7 +37,7 @@ def test_names_schemas_and_annotations_are_as_pinned(tmp_path: Path, mode: str) 
         ('drivers = ["qemu"]\nqemu = {}', False),
         ('drivers = ["qemu", "agent"]\nqemu = {}\nagent = {enabled = true, transport = "vsock"}', True),
         ('drivers = ["qemu", "agent"]\nqemu = {}\nagent = {enabled = false}', False),
-        ('drivers = ["ssh"]\nssh = {host = "lab"}', True),
+        ('drivers = ["ssh"]\nssh = {host = "lab"}', False),
     ],
 )
 def test_actions_on_elements_are_told_where_a_machine_may_have_some(

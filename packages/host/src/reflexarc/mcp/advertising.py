@@ -31,7 +31,7 @@ PIXELS = (
 def may_offer(entry: Entry) -> bool:
     """Tell whether the drivers of a machine may lend the tree of its desktop, or its applications."""
     agent = entry.settings.get("agent", {})
-    return "ssh" in entry.drivers or ("agent" in entry.drivers and agent.get("enabled") is True)
+    return "agent" in entry.drivers and agent.get("enabled") is True
 
 
 def without_elements(tool: Tool) -> Tool:
