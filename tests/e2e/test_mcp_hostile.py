@@ -105,7 +105,8 @@ async def attack(client: Client, image: str) -> None:
         whole = {"name": "w", "authorize": ALL, "alarm": [], "vars": {"k": "ctrl"}, "steps": [hostile]}
         for reply in (
             {"reply": "act", "steps": [hostile]}, {"reply": "amend", "playbook": whole, "resume_at": 0},
-            {"reply": "teach", "phase": "grub_menu", "text": "."}, {"reply": "teach", "phase": "power_off", "text": "B"},
+            {"reply": "teach", "phase": "grub_menu", "text": "."},
+            {"reply": "teach", "phase": "power_off", "text": "B"},
             {"reply": "act", "steps": [hostile], "grant": ["*"]},
         ):  # fmt: skip
             await answer(client, run_id, **reply)
