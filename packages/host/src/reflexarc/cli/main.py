@@ -36,6 +36,7 @@ _COMMANDS = {
     "playbook": "validate, list and show playbooks; print their JSON Schema",
     "doctor": "say what is wrong with the host and the machines, and how to put it right",
     "demo": "build a small machine and drive it from power-on to a shell",
+    "mcp": "serve machines to AI agents over the Model Context Protocol",
     "completions": "print the completion script of a shell",
 }
 _MODULES = {
@@ -59,6 +60,7 @@ _MODULES = {
     "playbook": "playbook",
     "doctor": "doctor",
     "demo": "demo",
+    "mcp": "mcp",
     "completions": "completions",
 }
 _FUNCTIONS = {"type": "type_text", "run": "run_playbook", "exec": "execute", "cp": "copy"}

@@ -203,6 +203,7 @@ async def open_session(
     *,
     grant: Sequence[str] = (),
     agent: bool = False,
+    via: str = "",
     dry_run: bool = False,
     holder: str = "a session",
     launch: bool = True,
@@ -210,8 +211,8 @@ async def open_session(
     """Open a machine: launch its VM where it has none, connect, begin to watch.
 
     A VM that was launched for this ends with it, unless a run began that is held or interrupted: then it
-    belongs to that run. grant: operations that a person authorises for direct calls. launch: whether a VM
-    may be launched at all; where not, ConnectError says that there is none.
+    belongs to that run. grant: operations that a person authorises for direct calls. via: what an agent comes by, for
+    the audit log. launch: whether a VM may be launched at all; where not, ConnectError says that there is none.
     """
     found = places()
     if not launch and launched(entry) and running_vm(entry) is None:
@@ -226,6 +227,7 @@ async def open_session(
         machine=entry.name,
         policy=entry.policy,
         agent=agent,
+        via=via,
         granted=tuple(grant),
         dry_run=dry_run,
         audit=AuditLog(found.audit).write,

@@ -44,6 +44,7 @@ class Grants(Protocol):
 class Guard:
     """Decides on every operation before a driver sees it; whatever it refuses was not sent.
 
+    via: what an agent comes by, for the audit log.
     granted: operation or class names that a person granted for direct calls (the API and single commands).
     grants: what a person granted for them in advance. Runs have neither: they hand in one `Permit` for each
     destructive act.
@@ -56,6 +57,7 @@ class Guard:
     machine: str
     policy: Policy
     agent: bool = False
+    via: str = ""
     granted: Sequence[str] = ()
     dry_run: bool = False
     audit: Audit | None = None
@@ -202,6 +204,6 @@ class Guard:
 
     def _log(self, operation: str, details: Mapping[str, object], *, allowed: bool, why: str) -> None:
         if self.audit is not None:
-            who = "agent" if self.agent else "person"
+            who = f"agent {self.via}".rstrip() if self.agent else "person"
             line = {"machine": self.machine, "operation": operation, "who": who, "allowed": allowed}
             self.audit({**line, "why": why, **self._context, **details})

@@ -84,9 +84,11 @@ class Machine:
         )
 
     async def release_keys(self) -> None:
-        """Let go every key that was left down."""
+        """Let go every key and button that was left down."""
         if self.guarded.keyboard is not None:
             await self.guarded.keyboard.release_all()
+        if self.guarded.pointer is not None:
+            await self.guarded.pointer.release_all()
 
     @property
     def sensed(self) -> Capabilities:

@@ -26,6 +26,7 @@ class GuardedPointer:
     def __init__(self, pointer: Pointer, guard: Guard) -> None:
         self._pointer = pointer
         self._guard = guard
+        self._own: set[Button] = set()
 
     async def move(self, x: int, y: int) -> None:
         self._guard.check("pointer.move", x=x, y=y)
@@ -51,6 +52,28 @@ class GuardedPointer:
                     x + (to_x - x) * step // DRAG_STEPS, y + (to_y - y) * step // DRAG_STEPS
                 )
                 await asyncio.sleep(DRAG_STEP)
+
+    async def down(self, x: int, y: int, button: Button | str = Button.LEFT) -> None:
+        """Move there, press the button and leave it down."""
+        pressed = _button(button)
+        self._guard.check("pointer.drag", x=x, y=y, button=str(pressed))
+        await self._pointer.move(x, y)
+        self._own.add(pressed)
+        await self._pointer.button(pressed, True)
+
+    async def up(self, x: int, y: int, button: Button | str = Button.LEFT) -> None:
+        """Move there and let the button go."""
+        pressed = _button(button)
+        self._guard.check("pointer.drag", x=x, y=y, button=str(pressed))
+        await self._pointer.move(x, y)
+        await self._pointer.button(pressed, False)
+        self._own.discard(pressed)
+
+    async def release_all(self) -> None:
+        """Let go every button that calls left down."""
+        for button in sorted(self._own):
+            await self._pointer.button(button, False)
+            self._own.discard(button)
 
     async def scroll(self, dx: int = 0, dy: int = 0) -> None:
         """Turn the wheel by lines, to the right and down where positive."""

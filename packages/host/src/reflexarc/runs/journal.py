@@ -77,7 +77,10 @@ class Journal:
                 self._db = self._opened_to_read()
                 return
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            # A file that is there isn't opened: closing it would drop the locks of SQLite's other connections in this
+            # process, and another process would take the log away from under them. Source: close(2), POSIX locks.
+            with suppress(FileExistsError):
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             path.chmod(0o600)
             self._db = sqlite3.connect(path, timeout=10.0, isolation_level=None)
             self._prepare()

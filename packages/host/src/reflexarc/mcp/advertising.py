@@ -1,0 +1,44 @@
+"""What the tool `computer` tells of itself: actions on elements only where there may be elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_types import Tool
+
+from reflexarc.inventory.entries import Entry
+
+ON_ELEMENTS = frozenset(
+    (
+        "ax_dump",
+        "ax_find",
+        "ax_element_at",
+        "ax_press",
+        "ax_action",
+        "ax_set_value",
+        "ax_focus",
+        "ax_wait",
+        "launch_app",
+    )
+)
+ARGUMENTS = ("ref", "value", "role", "name")
+PIXELS = (
+    "Look at and act on a machine's screen, keyboard and pointer.\n\nCoordinates are those of the last image of this "
+    "machine. An act answers with what changed, not with the whole screen."
+)
+
+
+def may_offer(entry: Entry) -> bool:
+    """Tell whether the drivers of a machine may lend the tree of its desktop, or its applications."""
+    agent = entry.settings.get("agent", {})
+    return "agent" in entry.drivers and agent.get("enabled") is True
+
+
+def without_elements(tool: Tool) -> Tool:
+    """The tool for machines without elements: pixels only."""
+    schema = dict(tool.input_schema)
+    properties: dict[str, Any] = {k: v for k, v in schema["properties"].items() if k not in ARGUMENTS}
+    actions = [action for action in properties["action"]["enum"] if action not in ON_ELEMENTS]
+    properties["action"] = {**properties["action"], "enum": actions}
+    schema["properties"] = properties
+    return tool.model_copy(update={"input_schema": schema, "description": PIXELS})

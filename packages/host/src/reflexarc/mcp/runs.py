@@ -1,0 +1,239 @@
+"""The tools on runs: begun, watched, answered and ended by agents. All that they are stands in the journal."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+
+from mcp_types import CallToolResult
+
+from reflexarc.errors import ConfigError, RunError, SafetyError
+from reflexarc.inventory.entries import Entry
+from reflexarc.inventory.opening import end_of_run, entry_of_run, open_session
+from reflexarc.inventory.places import places
+from reflexarc.machine.policy import OPERATIONS, covers
+from reflexarc.mcp.hub import Hub
+from reflexarc.mcp.playbooks import find
+from reflexarc.mcp.results import cleaned, fenced, result
+from reflexarc.playbook.words import Stage
+from reflexarc.runs.describe import describe_run
+from reflexarc.runs.granting import GrantBook
+from reflexarc.runs.journal import Journal
+from reflexarc.runs.ledger import Ledger, require_held
+from reflexarc.runs.ownership import is_driven
+from reflexarc.runs.replies import Reply, record_reply
+from reflexarc.runs.run import Run, abort
+from reflexarc.runs.session import Session
+
+BY = "agent mcp"
+POLL = 0.1
+LEAVING = 1.0
+"""Seconds in which a process that goes away at a hold lets its run go."""
+MAX_WAIT = 600.0
+MAX_PICTURE = 8 << 20
+MAX_TEXT = 2_000
+Playbook = str | Mapping[str, object]
+Begin = Callable[[Session], Awaitable[Run]]
+Said = Callable[[str], Awaitable[None]]
+
+
+class Runs:
+    """The runs that this server drives; others go on with them after it is gone."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._driven: dict[str, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, machine: str, playbook: Playbook, variables: Mapping[str, object]) -> str:
+        """Begin a run and return its id; it goes on by itself until it has ended or is held."""
+        given: Path | str | Mapping[str, object] = playbook
+        if isinstance(playbook, str) and "\n" not in playbook:
+            given = find(playbook, self._hub.inventory())
+
+        async def begin(session: Session) -> Run:
+            return await session.begin(given, variables=variables, by=BY)
+
+        return await self._drive(self._hub.entry(machine), begin)
+
+    async def reply(self, run_id: str, escalation_id: int, reply: Reply) -> None:
+        """Answer a held run, and go on with it where no process drives it; resume goes on with an interrupted one.
+
+        Raises RunError for a stale answer, PlaybookError for a bad one, SafetyError for one that agents may not give.
+        """
+        with closing(Journal(places().journal)) as journal:
+            run_id = journal.find(run_id)
+            ledger = Ledger.open(journal, run_id)
+            entry = await asyncio.to_thread(entry_of_run, run_id, ledger.state.machine, None)
+            _require_hands(entry, run_id)
+            if ledger.state.stage is Stage.HELD and run_id in self._driven:
+                await asyncio.wait([self._driven[run_id]])
+            driven = is_driven(places().runs, run_id)
+            interrupted = ledger.state.stage not in (Stage.HELD, Stage.ENDED) and not driven
+            if not interrupted or reply.kind != "resume":
+                require_held(ledger.state, escalation_id)
+            if driven:
+                record_reply(ledger, reply, escalation_id=escalation_id, by=BY, book=GrantBook(places().grants),
+                             agent=entry.policy.agents)  # fmt: skip
+                if not await _left(ledger):
+                    return
+                interrupted = True
+
+        async def begin(session: Session) -> Run:
+            run = session.take_up(run_id)
+            try:
+                session.lock.acquire()
+                if not interrupted:
+                    run.reply(reply, escalation_id=escalation_id, by=BY)
+            except BaseException:
+                run.release()
+                raise
+            return run
+
+        await self._drive(entry, begin)
+
+    async def cancel(self, run_id: str, reason: str) -> None:
+        """End a run that is held, interrupted, or driven by this server; raises RunError for another one."""
+        with closing(Journal(places().journal)) as journal:
+            run_id = journal.find(run_id)
+            machine = Ledger.open(journal, run_id).state.machine
+            entry = await asyncio.to_thread(entry_of_run, run_id, machine, None)
+            _require_hands(entry, run_id)
+            driven = self._driven.get(run_id)
+            if driven is not None:
+                await _stopped(driven)
+
+            async def at_end(ended: str) -> None:
+                await end_of_run(entry, ended)
+
+            await abort(journal, places().runs, run_id, reason, by=BY, at_end=at_end)
+
+    async def wait(self, run_id: str, timeout: float, said: Said) -> None:
+        """Return when the run is held, interrupted or has ended, at the latest after so many seconds."""
+        if not 0 <= timeout <= MAX_WAIT:
+            raise ConfigError(f"timeout is 0 to {MAX_WAIT:g} seconds")
+        deadline = time.monotonic() + timeout
+        told = ""
+        with closing(Journal(places().journal)) as journal:
+            run_id = journal.find(run_id)
+            ledger = Ledger.open(journal, run_id)
+            while time.monotonic() < deadline:
+                ledger.catch_up()
+                state = ledger.state
+                if state.stage in (Stage.HELD, Stage.ENDED) or not is_driven(places().runs, run_id):
+                    return
+                if state.step.name != told:
+                    told = state.step.name
+                    await said(f"step {state.index + 1} of {len(state.playbook.steps)}: {told}")
+                await asyncio.sleep(POLL)
+
+    async def close(self) -> None:
+        """Leave the runs that are under way: they are interrupted, and anybody can go on with them."""
+        for task in list(self._tasks):
+            await _stopped(task)
+
+    async def _drive(self, entry: Entry, begin: Begin) -> str:
+        """Have a run driven in a task of its own, which no client's going away ends; return its id once it began."""
+        begun: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        task = asyncio.ensure_future(self._driving(entry, begin, begun))
+        self._tasks.add(task)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if not begun.done():
+                begun.set_exception(error or RunError("the server was stopped", run_id=""))
+                begun.exception()
+            elif error is not None:
+                print(f"reflexarc mcp: run {begun.result()} is interrupted: {error}", file=sys.stderr)
+
+        task.add_done_callback(ended)
+        return await asyncio.shield(begun)
+
+    async def _driving(self, entry: Entry, begin: Begin, begun: asyncio.Future[str]) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        async with open_session(
+            entry,
+            agent=True,
+            via="mcp",
+            dry_run=self._hub.dry_run,
+            holder="a run of an agent (MCP)",
+            launch=self._hub.may_launch(entry),
+        ) as session:
+            run = await begin(session)
+            self._driven[run.id] = task
+            try:
+                begun.set_result(run.id)
+                await run.drive()
+            finally:
+                del self._driven[run.id]
+                run.release()
+
+
+async def _left(ledger: Ledger) -> bool:
+    """Tell whether the process that drove a run went away as it was answered, and left it where it stands."""
+    deadline = time.monotonic() + LEAVING
+    while is_driven(places().runs, ledger.state.run_id):
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(POLL)
+    ledger.catch_up()
+    return ledger.state.stage not in (Stage.HELD, Stage.ENDED)
+
+
+def _require_hands(entry: Entry, run_id: str) -> None:
+    """Raise SafetyError where agents may only look at the machine of a run: answering one acts on it."""
+    if any(covers(entry.policy.agents, one) for one in OPERATIONS if not one.startswith("observe.")):
+        return
+    raise SafetyError(
+        f"{entry.name}: the policy lets agents look only, so that a person must answer run {run_id}; an operator can "
+        "add what its steps do, such as 'input', to allow.agents in the inventory",
+        rule="allow.agents",
+        operation="run.reply",
+    )
+
+
+async def _stopped(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def status(run_id: str, *, image: bool = True) -> CallToolResult:
+    """How a run stands, with its escalation and the frame of it where it is held."""
+    with closing(Journal(places().journal)) as journal:
+        run_id = journal.find(run_id)
+        ledger, record = Ledger.open(journal, run_id), journal.read(run_id)
+    state = ledger.state
+    described = describe_run(state, record, owned=is_driven(places().runs, run_id))
+    outcome = described["outcome"]
+    values = {**described, "text_is_untrusted": True}
+    words = [
+        f"Run {run_id} ({state.playbook.name} on {state.machine}): {outcome} "
+        f"at step {state.index + 1} of {len(state.playbook.steps)}, {state.step.name}. {state.reason}".rstrip()
+    ]
+    held = state.escalation if outcome == "held" else None
+    if held is None:
+        values["escalation"] = None
+        if outcome == "interrupted":
+            words.append("No process drives it: reply_escalation with resume goes on with it.")
+        return result(cleaned("\n".join(words)), values)
+    words.append(
+        f"It asks (escalation {held.id}): {held.reason}. {held.detail} It awaited "
+        f"{', '.join(held.expected) or 'a condition'} and sees {held.observed_phase}. Answer with reply_escalation."
+    )
+    words = [cleaned(word) for word in words] + ([fenced(held.text[-MAX_TEXT:])] if held.text.strip() else [])
+    picture = _picture(run_id, held.frame.ref) if image and held.frame is not None else None
+    return result("\n".join(words), values, *([picture] if picture is not None else []))
+
+
+def _picture(run_id: str, name: str) -> bytes | None:
+    path = places().runs / run_id / name
+    with suppress(OSError):
+        if path.stat().st_size <= MAX_PICTURE:
+            return path.read_bytes()
+    return None

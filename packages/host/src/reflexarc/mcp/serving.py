@@ -1,0 +1,60 @@
+"""What one server holds: open machines, runs that it drives, outputs that it keeps; made when they are needed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reflexarc.errors import ConfigError
+from reflexarc.inventory import entries
+from reflexarc.mcp.advertising import may_offer
+
+if TYPE_CHECKING:
+    from reflexarc.mcp.hub import Hub
+    from reflexarc.mcp.outputs import Outputs
+    from reflexarc.mcp.runs import Runs
+
+
+class Served:
+    """The machines and runs of one server."""
+
+    def __init__(self, inventory: Path | None = None, *, dry_run: bool = False) -> None:
+        self._inventory = inventory
+        self._dry_run = dry_run
+
+    @cached_property
+    def hub(self) -> Hub:
+        from reflexarc.mcp.hub import Hub
+
+        return Hub(self._inventory, dry_run=self._dry_run)
+
+    @cached_property
+    def runs(self) -> Runs:
+        from reflexarc.mcp.runs import Runs
+
+        return Runs(self.hub)
+
+    @cached_property
+    def outputs(self) -> Outputs:
+        from reflexarc.mcp.outputs import Outputs
+
+        return Outputs()
+
+    def offers_elements(self) -> bool:
+        """Tell whether a machine has the tree of a desktop, or its applications."""
+        if "hub" in self.__dict__:
+            return self.hub.offers_elements()
+        with suppress(ConfigError):
+            return any(may_offer(entry) for entry in entries.load(self._inventory).machines.values())
+        return False
+
+    async def close(self) -> None:
+        """Leave the runs that are under way, let go what is held down, close every machine."""
+        if "runs" in self.__dict__:
+            await self.runs.close()
+        if "hub" in self.__dict__:
+            await self.hub.close()
+        if "outputs" in self.__dict__:
+            self.outputs.close()
