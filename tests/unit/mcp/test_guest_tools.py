@@ -89,20 +89,20 @@ def test_files_are_written_and_read_back(tmp_path: Path, mode: str) -> None:
     asyncio.run(ask())
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
-        ("files", {"action": "write", "path": "/x"}), ("files", {"action": "write", "path": "/x", "base64": "?"}),
-        ("files", {"action": "write", "path": "/x", "text": "a", "base64": "YQ=="}),
-        ("files", {"action": "read", "path": "etc/hostname"}), ("files", {"action": "read", "path": "/a\0b"}),
-        ("files", {"action": "delete", "path": "/x"}), ("exec", {"command": "x", "timeout": 0}),
-        ("exec", {"command": "x", "timeout": 1e9}), ("exec", {"command": "x" * 40_000}),
-        ("exec", {"command": "x", "env": {"A": 1}}), ("exec", {}),
-    ],
-)  # fmt: skip
-def test_what_can_not_be_is_refused(tmp_path: Path, tool: str, arguments: dict[str, Any]) -> None:
+IMPOSSIBLE: list[tuple[str, dict[str, Any]]] = [
+    ("files", {"action": "write", "path": "/x"}), ("files", {"action": "write", "path": "/x", "base64": "?"}),
+    ("files", {"action": "write", "path": "/x", "text": "a", "base64": "YQ=="}),
+    ("files", {"action": "read", "path": "etc/hostname"}), ("files", {"action": "read", "path": "/a\0b"}),
+    ("files", {"action": "delete", "path": "/x"}), ("exec", {"command": "x", "timeout": 0}),
+    ("exec", {"command": "x", "timeout": 1e9}), ("exec", {"command": "x" * 40_000}),
+    ("exec", {"command": "x", "env": {"A": 1}}), ("exec", {}),
+]  # fmt: skip
+
+
+def test_what_can_not_be_is_refused(tmp_path: Path) -> None:
     async def ask() -> None:
         async with inside(write_lab(tmp_path, "*")) as client:
-            await refused(client, tool, machine="desk", **arguments)
+            for tool, arguments in IMPOSSIBLE:
+                await refused(client, tool, machine="desk", **arguments)
 
     asyncio.run(ask())

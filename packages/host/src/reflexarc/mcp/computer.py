@@ -185,21 +185,21 @@ async def _type(opened: Opened, wish: Wish) -> None:
 
 
 async def _key(opened: Opened, wish: Wish) -> None:
-    await opened.session.keyboard.press(_chord(wish))
+    await opened.session.keyboard.press(chord(wish.text))
 
 
 async def _hold_key(opened: Opened, wish: Wish) -> None:
     seconds = wish.duration if wish.duration is not None else 1.0
     if not 0 < seconds <= 30:
         raise ConfigError("duration is above 0 and at most 30 seconds")
-    await opened.session.keyboard.press(_chord(wish), hold=seconds)
+    await opened.session.keyboard.press(chord(wish.text), hold=seconds)
 
 
-def _chord(wish: Wish) -> str:
-    """The chord in our words: models know the keys by X's names."""
-    if not wish.text:
+def chord(text: str | None) -> str:
+    """The chord in our words: models know the keys by X's names; raises ConfigError where there is none."""
+    if not text:
         raise ConfigError("this action needs text, such as Return or ctrl+s")
-    parts = [part.strip().lower() for part in wish.text.split("+")]
+    parts = [part.strip().lower() for part in text.split("+")]
     return "+".join(_X_KEYS.get(part, part) for part in parts)
 
 
