@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.agents import running
 from tests.mcp_lab import MODES, inside, values, write_lab
 
 GOLDEN = Path(__file__).parent / "tools.json"
@@ -35,17 +36,20 @@ def test_names_schemas_and_annotations_are_as_pinned(tmp_path: Path, mode: str) 
     ("settings", "some"),
     [
         ('drivers = ["qemu"]\nqemu = {}', False),
-        ('drivers = ["qemu", "agent"]\nqemu = {}\nagent = {enabled = true, transport = "vsock"}', True),
-        ('drivers = ["qemu", "agent"]\nqemu = {}\nagent = {enabled = false}', False),
+        ('drivers = ["qemu", "agent"]\nqemu = {vsock = true}\nagent = {enabled = true}', False),
+        ('drivers = ["agent"]\nagent = {enabled = true, transport = "unix", path = "nobody"}', False),
+        ('drivers = ["agent"]\nagent = {enabled = true, transport = "unix", path = "agent"}', True),
+        ('drivers = ["agent"]\nagent = {enabled = false, transport = "unix", path = "agent"}', False),
         ('drivers = ["ssh"]\nssh = {host = "lab"}', False),
     ],
 )
-def test_actions_on_elements_are_told_where_a_machine_may_have_some(
+def test_actions_on_elements_are_told_only_while_an_agent_answers(
     tmp_path: Path, settings: str, some: bool
 ) -> None:
     inventory = tmp_path / "reflexarc.toml"
     inventory.write_text(f"[machines.one]\n{settings}\n")
-    (computer,) = (tool for tool in asyncio.run(listed(inventory, "auto")) if tool["name"] == "computer")
+    with running(tmp_path / "agent", extra={"HOME": str(tmp_path)}):
+        (computer,) = (tool for tool in asyncio.run(listed(inventory, "auto")) if tool["name"] == "computer")
     schema = computer["inputSchema"]["properties"]
     assert (set(schema["action"]["enum"]) & ON_ELEMENTS == ON_ELEMENTS) is some
     assert ("ref" in schema, "value" in schema, "ax_dump" in computer["description"]) == (some, some, some)

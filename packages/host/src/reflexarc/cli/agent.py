@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import asdict, replace
+from itertools import zip_longest
 from pathlib import Path
 
 import click
@@ -133,7 +134,7 @@ def _chosen(
     """The agent's options, by which hosts reach it."""
     given = (("--virtio-serial", virtio_serial), ("--unix", unix))
     named = (*(word for option, value in given if value is not None for word in (option, value)), *options)
-    for option, value in zip(named, (*named[1:], ""), strict=True):
+    for option, value in zip_longest(named, named[1:], fillvalue=""):
         if option in ("--virtio-serial", "--unix") and (not value or value.startswith("-")):
             raise click.UsageError(
                 f"{option} takes a {'PATH' if option == '--unix' else 'NAME'}, not {value!r}"

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from reflexarc.drivers.agent.config import AgentConfig
+from reflexarc.drivers.agent.driver import AgentCapabilities
 from reflexarc.drivers.agent.driver import open_driver as open_agent
 from reflexarc.drivers.qemu import launch as qemu_vm
 from reflexarc.drivers.qemu.config import QemuConfig
@@ -17,7 +18,7 @@ from reflexarc.drivers.replay.config import ReplayConfig
 from reflexarc.drivers.replay.driver import open_driver as open_replay
 from reflexarc.drivers.ssh.config import SshConfig
 from reflexarc.drivers.ssh.driver import open_driver as open_ssh
-from reflexarc.errors import MachineError
+from reflexarc.errors import ConfigError, MachineError
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.places import places
 from reflexarc.machine.routing import Lent, Reach
@@ -63,6 +64,21 @@ async def _opened(entry: Entry, driver: str, stack: AsyncExitStack) -> Lent | No
         case _:
             replay = open_replay(replay_config(entry), machine=entry.name, state_dir=state_dir)
             return Lent(driver, await stack.enter_async_context(replay))
+
+
+async def has_desktop(entry: Entry, patience: float) -> bool:
+    """Tell whether an agent answers now, within so many seconds, that offers the tree of a desktop or applications."""
+    if "agent" not in entry.drivers:
+        return False
+    async with AsyncExitStack() as stack:
+        with suppress(MachineError, ConfigError, TimeoutError):
+            async with asyncio.timeout(patience):
+                lent = await _opened(entry, "agent", stack)
+                if lent is None or not isinstance(lent.capabilities, AgentCapabilities):
+                    return False
+                known = await lent.capabilities.agent.look()
+                return not {"accessibility", "apps"}.isdisjoint(known.features)
+    return False
 
 
 def qemu_config(entry: Entry) -> QemuConfig:

@@ -28,6 +28,10 @@ PIXELS = (
 )
 
 
+PATIENCE = 1.0
+"""Seconds that the list of tools waits for an agent to say that it is there."""
+
+
 def may_offer(entry: Entry) -> bool:
     """Tell whether the drivers of a machine may lend the tree of its desktop, or its applications."""
     agent = entry.settings.get("agent", {})

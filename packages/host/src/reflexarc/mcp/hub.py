@@ -8,15 +8,23 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reflexarc.errors import ConfigError, ConnectError, ConnectionLostError, MachineError, ReflexarcError
+from reflexarc.errors import (
+    ConfigError,
+    ConnectError,
+    ConnectionLostError,
+    MachineError,
+    ReflexarcError,
+    SafetyError,
+)
 from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
+from reflexarc.inventory.lending import has_desktop
 from reflexarc.inventory.opening import launched, open_session, running_vm, start_vm
 from reflexarc.inventory.places import places
 from reflexarc.machine.audit import AuditLog
 from reflexarc.machine.guard import Guard
 from reflexarc.machine.policy import covers
-from reflexarc.mcp.advertising import may_offer
+from reflexarc.mcp.advertising import PATIENCE
 from reflexarc.mcp.picture import Scale
 from reflexarc.runs.session import Session
 
@@ -62,17 +70,21 @@ class Hub:
         """Tell whether agents may start the machine's virtual machine where it has none."""
         return not self.dry_run and covers(entry.policy.agents, "power.on")
 
-    def offers_elements(self) -> bool:
-        """Tell whether a machine has the tree of a desktop, or its applications: as it is open, or by its drivers."""
+    async def offers_elements(self) -> bool:
+        """Tell whether the tree of some machine's desktop, or its applications, can be asked for now."""
         with suppress(ConfigError):
-            return any(self._offers_elements(entry) for entry in self.entries())
+            return any(await asyncio.gather(*map(self._offers_elements, self.entries())))
         return False
 
-    def _offers_elements(self, entry: Entry) -> bool:
+    async def _offers_elements(self, entry: Entry) -> bool:
         keeper = self._keepers.get(entry.place)
-        if keeper is not None and (opened := keeper.now) is not None:
-            return not {"accessibility", "apps"}.isdisjoint(opened.session.machine.offers)
-        return may_offer(entry)
+        if keeper is None or (opened := keeper.now) is None:
+            return await has_desktop(entry, PATIENCE)
+        with suppress(MachineError, SafetyError, TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await opened.session.accessibility.apps()
+                return True
+        return False
 
     @asynccontextmanager
     async def looking(self, name: str) -> AsyncIterator[Opened]:

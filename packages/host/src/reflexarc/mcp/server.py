@@ -60,9 +60,9 @@ class Server(MCPServer[Any]):
         self.served = served
 
     async def list_tools(self) -> list[Tool]:
-        """The tools, those on elements of a desktop only where there may be some."""
+        """The tools, those on elements of a desktop only while there are some."""
         tools = await super().list_tools()
-        if self.served.offers_elements():
+        if await self.served.offers_elements():
             return tools
         return [without_elements(tool) if tool.name == "computer" else tool for tool in tools]
 

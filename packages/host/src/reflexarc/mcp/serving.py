@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from reflexarc.errors import ConfigError
 from reflexarc.inventory import entries
-from reflexarc.mcp.advertising import may_offer
+from reflexarc.mcp.advertising import PATIENCE, may_offer
 
 if TYPE_CHECKING:
     from reflexarc.mcp.hub import Hub
@@ -42,12 +43,16 @@ class Served:
 
         return Outputs()
 
-    def offers_elements(self) -> bool:
-        """Tell whether a machine has the tree of a desktop, or its applications."""
-        if "hub" in self.__dict__:
-            return self.hub.offers_elements()
+    async def offers_elements(self) -> bool:
+        """Tell whether a machine has the tree of a desktop, or its applications, now."""
         with suppress(ConfigError):
-            return any(may_offer(entry) for entry in entries.load(self._inventory).machines.values())
+            if "hub" in self.__dict__:
+                return await self.hub.offers_elements()
+            found = [entry for entry in entries.load(self._inventory).machines.values() if may_offer(entry)]
+            if found:
+                from reflexarc.inventory.lending import has_desktop
+
+                return any(await asyncio.gather(*(has_desktop(entry, PATIENCE) for entry in found)))
         return False
 
     async def close(self) -> None:
