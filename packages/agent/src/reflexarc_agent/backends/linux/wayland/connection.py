@@ -15,6 +15,7 @@ from reflexarc_agent.backends.linux.errors import NotOfferedError
 from reflexarc_agent.backends.linux.wayland.errors import WaylandError
 from reflexarc_agent.backends.linux.wayland.protocol import DISPLAY, Protocol
 
+LAST_WORDS = 1.0
 PATIENCE = 5.0
 """Seconds that a compositor is given to answer."""
 
@@ -174,6 +175,9 @@ class Connection:
                 select.select([], [self._socket], [], 0.2)
                 continue
             except OSError as error:
+                # Why it ended may be there and not yet read.
+                if threading.current_thread() is not self._thread:
+                    self.told.wait_for(lambda: self._lost is not None, LAST_WORDS)
                 self._lose(str(error))
                 self.alive()
                 raise
