@@ -15,7 +15,7 @@ from reflexarc.errors import ConnectError, MachineError
 from reflexarc.inventory.opening import open_session
 from reflexarc.machine.capabilities import Command
 
-pytestmark = [pytest.mark.guest, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.full, pytest.mark.guest, pytest.mark.timeout(600)]
 BOOT = 240.0
 T = TypeVar("T")
 
@@ -36,20 +36,17 @@ def test_the_join(lab: Desk) -> None:
     joined(lab, "vsock")
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("transport", ["virtio_serial", "tcp"])
 def test_the_join_by_another_way(lab: Desk, transport: str) -> None:
     joined(lab, transport)
 
 
-@pytest.mark.full
 @pytest.mark.timeout(3600)
 def test_the_join_ten_times(lab: Desk) -> None:
     for _ in range(10):
         joined(lab, "vsock")
 
 
-@pytest.mark.full
 def test_commands_go_over_ssh_where_the_agent_is_gone(lab: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same inside of the guest, as another account: the agent is lab's, the SSH server lets root in."""
     monkeypatch.setenv("REFLEXARC_STATE", str(lab.folder / "state"))

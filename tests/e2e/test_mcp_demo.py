@@ -24,7 +24,7 @@ from reflexarc.runs.ledger import Ledger
 
 PASSWORD = "Demo-42"
 
-pytestmark = [pytest.mark.guest, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.full, pytest.mark.guest, pytest.mark.timeout(400)]
 
 
 def playbook(name: str) -> dict[str, Any]:

@@ -165,8 +165,12 @@ def buttons(folder: Path) -> list[bool]:
     ]
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("ends", ["client", "server", "nobody"])
+@pytest.mark.parametrize(
+    "mode", [MODES[0], *(pytest.param(mode, marks=pytest.mark.full) for mode in MODES[1:])]
+)
+@pytest.mark.parametrize(
+    "ends", ["client", *(pytest.param(end, marks=pytest.mark.full) for end in ("server", "nobody"))]
+)
 def test_what_a_vanished_client_left_down_is_let_go(
     tmp_path: Path, inventory: Path, mode: Any, ends: str
 ) -> None:
