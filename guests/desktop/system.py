@@ -144,7 +144,7 @@ def _leave_out(root: Path) -> None:
 def _configure(root: Path) -> None:
     """Do what the packages' scripts would have done, and what makes it this system."""
     shutil.copytree(FILES, root, dirs_exist_ok=True)
-    (root / "usr/local/lib").mkdir(parents=True)
+    (root / "usr/local/lib").mkdir(parents=True, exist_ok=True)
     for source in APPS.glob("*.py"):
         shutil.copy(source, root / "usr/local/lib" / source.name)
     for name, target in _LINKS.items():
