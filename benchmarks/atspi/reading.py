@@ -124,7 +124,7 @@ def measure(desktop: DesktopSession, toolkit: str, rows: int) -> tuple[dict[str,
 
 
 def again(desktop: DesktopSession, pid: int) -> dict[str, float]:
-    """Dumps from a mirror that events keep current, and how large they are."""
+    """Dumps from a mirror that events keep current, of the same and of what has changed, and how large they are."""
     with X11(desktop.environ["DISPLAY"]) as x11, Accessibility(desktop.environ, x11) as tree:
         session = tree.session()
         text = tree.run(session.dump(pid, outlined=True))["outline"]
@@ -133,9 +133,32 @@ def again(desktop: DesktopSession, pid: int) -> dict[str, float]:
         size = len(json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode())
         outlines = [milliseconds(lambda: tree.run(session.dump(pid, outlined=True))) for _ in range(AGAIN)]
         trees = [milliseconds(lambda: tree.run(session.dump(pid))) for _ in range(AGAIN)]
+        changed = changed_milliseconds(desktop, tree, pid)
     return {
         **spread("redump_ms", outlines),
         **spread("retree_ms", trees),
+        **spread("changed_ms", changed),
         "outline_percent": round(100 * len(text.encode()) / size, 2),
         "interactive_percent": round(100 * len(interactive.encode()) / size, 2),
     }
+
+
+def changed_milliseconds(desktop: DesktopSession, tree: Accessibility, pid: int) -> list[float]:
+    """Trees after a button was pressed that changes a label.
+
+    That the label has changed is seen by another reader: this one has to read what its events have made stale.
+    """
+    session, times = tree.session(), []
+    told: dict[str, Any] = {}
+    tree.run(session.dump(pid))
+    (button,) = tree.run(session.find(Selector(role="button", name="Count"), pid))["nodes"]
+    with Accessibility(desktop.environ) as other:
+        witness = other.session()
+        for number in range(1, AGAIN + 1):
+            tree.run(session.act(button["ref"], "AXPress"))
+            label = f"counted {number}"
+            other.run(witness.wait(Selector(text=label), target=pid, timeout=30))
+            times.append(milliseconds(lambda: told.update(tree.run(session.dump(pid)))))
+            if f'"{label}"' not in json.dumps(told["tree"]):
+                raise AssertionError(f"the tree doesn't have {label!r}, which another reader saw")
+    return times

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Callable, Iterable, Optional
+from typing import Any, Callable, Optional
 
 from reflexarc_agent.backends.linux.atspi import names
 from reflexarc_agent.backends.linux.atspi.application import Application
 from reflexarc_agent.backends.linux.atspi.asking import ANSWER, EXTENTS, Asking, Bounds, is_key
-from reflexarc_agent.backends.linux.atspi.element import Element, Frame, Key
+from reflexarc_agent.backends.linux.atspi.element import Element, Frame
+from reflexarc_agent.backends.linux.atspi.placing import Placing
 from reflexarc_agent.backends.linux.atspi.reading import Reading
 from reflexarc_agent.backends.linux.atspi.sight import Sight
 from reflexarc_agent.backends.linux.dbus.bus import Bus, Call, call_of
@@ -57,13 +58,9 @@ class Mirrors:
     async def placed(self, app: Application, seconds: float = 5.0) -> None:
         """Learn the places and actions of all elements that show, where they aren't known."""
         async with app.lock:
-            if app.stale_frames:
-                app.stale_frames = False
-                for element in app.elements.values():
-                    element.placed = False
-            reading = Reading(app, self._bounds)
-            await reading.places(app.unplaced(), seconds)
-            app.capped = app.capped or reading.capped
+            placing = Placing(app, self._bounds)
+            await placing.look(seconds)
+            app.capped = app.capped or placing.capped
 
     async def sighted(self, app: Application, seconds: float = 5.0) -> None:
         """Learn what is scrolled away, of toolkits that don't say so."""
@@ -144,6 +141,7 @@ class Mirrors:
                     break
                 if above in app.elements:
                     app.stale_children.add(above)
+                    app.shift(above)
                     break
                 key = above
         app.strangers.clear()
@@ -151,7 +149,7 @@ class Mirrors:
     async def _parts(self, app: Application, seconds: float) -> None:
         await self._place_strangers(app)
         doubtful = app.doubtful - app.stale_children
-        stale, grown, unsure = (_known(app, found) for found in (app.stale, app.stale_children, doubtful))
+        stale, grown, unsure = (app.known(found) for found in (app.stale, app.stale_children, doubtful))
         for done in (app.stale, app.stale_children, app.doubtful):
             done.clear()
         reading = Reading(app, self._bounds)
@@ -182,7 +180,3 @@ def _around(frames: list[Frame]) -> list[Frame]:
     left, top = min(frame.x for frame in frames), min(frame.y for frame in frames)
     right, bottom = max(frame.x + frame.w for frame in frames), max(frame.y + frame.h for frame in frames)
     return [Frame(left, top, right - left, bottom - top)]
-
-
-def _known(app: Application, found: Iterable[Key]) -> list[Element]:
-    return [app.elements[key] for key in found if key in app.elements]
