@@ -71,6 +71,7 @@ class Mirrors:
         reading = Reading(app, self._bounds)
         await reading.whole(seconds)
         await self._locate(app)
+        app.window_frames = await self._window_frames(app, seconds)
         app.capped = reading.capped
         whole = not reading.timed_out and await self._awake(app)
         app.read_at = asyncio.get_running_loop().time() if whole and app.root.children else None
@@ -160,17 +161,21 @@ class Mirrors:
     async def _caught_up(self, app: Application, seconds: float) -> bool:
         """Ask the windows where they are, by the way events come: those sent before are in the mirror then."""
         await self._locate(app)
+        windows = len(app.root.children[:WINDOWS])
+        frames = await self._window_frames(app, seconds)
+        app.stale_frames |= frames != app.window_frames
+        app.window_frames = frames
+        return len(frames) == windows
+
+    async def _window_frames(self, app: Application, seconds: float) -> list[object]:
+        """Where the windows are, as they say it themselves; those that answer in time."""
         asking = Asking(app, self._bounds)
-        before = [(window, window.frame) for window in app.root.children[:WINDOWS]]
         answered: list[Any] = []
-        for window, _ in before:
+        for window in app.root.children[:WINDOWS]:
             call = Call(*window.key, *EXTENTS, "u", names.SCREEN_BODY)
             asking.batch.post(self._bus, call, answered.append)
-        await asking.finish(min(ANSWER, seconds))
-        frames = [answer[0] for answer in answered if isinstance(answer, tuple) and answer]
-        app.stale_frames |= bool(app.window_frames) and frames != app.window_frames
-        app.window_frames = frames
-        return not asking.timed_out and len(frames) == len(before)
+        await asking.finish(max(0.0, min(ANSWER, seconds)))
+        return [answer[0] for answer in answered if isinstance(answer, tuple) and answer]
 
 
 def _around(frames: list[Frame]) -> list[Frame]:
