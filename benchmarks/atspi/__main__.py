@@ -46,6 +46,7 @@ def report(toolkit: str, found: dict[str, Any], peer: dict[str, Any]) -> None:
         "libatspi again": (peer, "warm_ms_per_1000", "ms per 1,000"),
         "outline again": (found, "redump_ms", "ms"),
         "tree again": (found, "retree_ms", "ms"),
+        "tree changed": (found, "changed_ms", "ms, once a button has changed a label"),
         "find a button": (found, "find_ms", "ms, the first, where nothing was read before"),
         "find all of it": (found, "find_all_ms", "ms, all that are called so"),
     }

@@ -13,9 +13,11 @@ def write(path: Path, rows: int) -> Path:
         for row in range(rows)
     )
     press = "document.getElementById('status').textContent = 'built'"
+    count = "document.getElementById('status').textContent = 'counted ' + (this.times = -~this.times)"
     path.write_text(
         f"<!doctype html><title>Sample page</title><h1>Rows</h1><p id=status>idle</p>"
-        f'<button onclick="{press}">Build</button><input aria-label=Name value=old>'
+        f'<button onclick="{press}">Build</button><button onclick="{count}">Count</button>'
+        f"<input aria-label=Name value=old>"
         f"<table>{cells}</table>"
     )
     return path

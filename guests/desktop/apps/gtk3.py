@@ -36,6 +36,7 @@ class Window(Gtk.Window):  # type: ignore[misc]
         parts += [
             self.button("Rename", lambda button: button.set_label("Renamed")),
             self.button("Later", self.later),
+            self.button("Count", self.count),
         ]
         for part in parts:
             box.pack_start(part, False, False, 0)
@@ -81,6 +82,10 @@ class Window(Gtk.Window):  # type: ignore[misc]
     def drop(self, _: Gtk.Button) -> None:
         for child in self.added.get_children():
             self.added.remove(child)
+
+    def count(self, _: Gtk.Button) -> None:
+        self.times += 1
+        self.status.set_text(f"counted {self.times}")
 
     def later(self, _: Gtk.Button) -> None:
         """Change 300 ms later, and say when that was, by the clock that all processes share."""

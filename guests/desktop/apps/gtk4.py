@@ -5,6 +5,7 @@ A second argument gives it a title bar of its own, as GNOME's applications have.
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 import gi
@@ -22,8 +23,10 @@ def open_window(app: Gtk.Application, rows: int, bar: bool) -> None:
     entry.update_property([Gtk.AccessibleProperty.LABEL], ["Name"])
     build = Gtk.Button(label="Build")
     build.connect("clicked", lambda _: status.set_text("built"))
+    count, times = Gtk.Button(label="Count"), itertools.count(1)
+    count.connect("clicked", lambda _: status.set_text(f"counted {next(times)}"))
     scrolled = Gtk.ScrolledWindow(vexpand=True, child=grid)
-    for part in (status, entry, Gtk.CheckButton(label="Verbose"), build, scrolled):
+    for part in (status, entry, Gtk.CheckButton(label="Verbose"), build, count, scrolled):
         box.append(part)
     for row in range(rows):
         grid.attach(Gtk.Label(label=f"Row {row}"), 0, row, 1, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 from PyQt6 import QtWidgets
@@ -14,9 +15,11 @@ class Window(QtWidgets.QWidget):  # type: ignore[misc]
         layout = QtWidgets.QVBoxLayout(self)
         self.status, self.entry = QtWidgets.QLabel("idle"), QtWidgets.QLineEdit("old")
         self.entry.setAccessibleName("Name")
-        build, ask = QtWidgets.QPushButton("Build"), QtWidgets.QPushButton("Ask")
+        build, ask, count = (QtWidgets.QPushButton(name) for name in ("Build", "Ask", "Count"))
         build.clicked.connect(lambda: self.status.setText("built"))
         ask.clicked.connect(self.ask)
+        times = itertools.count(1)
+        count.clicked.connect(lambda: self.status.setText(f"counted {next(times)}"))
         level = QtWidgets.QSlider()
         level.setAccessibleName("Level")
         for part in (
@@ -26,6 +29,7 @@ class Window(QtWidgets.QWidget):  # type: ignore[misc]
             level,
             build,
             ask,
+            count,
             self.grid(rows),
         ):
             layout.addWidget(part)

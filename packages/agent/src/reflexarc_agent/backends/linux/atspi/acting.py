@@ -28,6 +28,12 @@ DELIVERED, NOT_DELIVERED, UNKNOWN = "delivered", "not_delivered", "unknown"
 REPLY = 2.0
 """Seconds that an action is given to answer, or to show an effect."""
 
+PIECE = 15
+"""Characters typed before it is looked whether they have come, where keys have to be lent for them."""
+
+TYPED = 15.0
+"""Seconds that an application is given at most to take what was typed, while more of it keeps coming."""
+
 EFFECT = 1.0
 """Seconds that a value is given to be what it was set to."""
 
@@ -288,23 +294,50 @@ class Actor:
             return Delivery(NOT_DELIVERED, "keys")
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._devices.key, "ctrl+a")
-        if text:
-            await loop.run_in_executor(None, self._devices.type, text)
-        else:
+        # Keys are lent to ever other characters: those pressed before are to be taken by then.
+        typed, piece = 0, max(1, len(text) if text.isascii() else PIECE)
+        while typed < len(text):
+            await loop.run_in_executor(None, self._devices.type, text[typed : typed + piece])
+            typed += piece
+            if typed < len(text) and not await self._typed(element, text[:typed]):
+                piece = len(text)
+        if not text:
             await loop.run_in_executor(None, self._devices.key, "delete")
-        there = await self._verify(lambda: self._holds(element, text), EFFECT + len(text) / 200)
-        return Delivery(DELIVERED if there else UNKNOWN, "keys")
+        return Delivery(DELIVERED if await self._typed(element, text) else UNKNOWN, "keys")
+
+    async def _typed(self, element: Element, text: str) -> bool:
+        """Whether the element's text comes to be this; a busy browser takes keys long after they were pressed.
+
+        It is waited for as long as more of it keeps coming, at most for `TYPED` seconds.
+        """
+        loop, seen = asyncio.get_running_loop(), None
+        last = loop.time() + TYPED
+        deadline = loop.time() + REPLY
+        while True:
+            held = await self._held(element, text)
+            if held == _wanted(element, text):
+                return True
+            now = loop.time()
+            if held != seen:
+                seen, deadline = held, min(last, now + REPLY)
+            if now >= deadline:
+                return False
+            await self._desktop.change(self._desktop.changes, now + 0.05)
 
     async def _holds(self, element: Element, text: str) -> bool:
         """Whether the element's text is this; of a password only the length can be told."""
+        return bool(await self._held(element, text) == _wanted(element, text))
+
+    async def _held(self, element: Element, text: str) -> Any:
+        """The element's text, as far as it takes to tell it from another; a password's length; None where untold."""
         try:
             if element.role == "password-text":
-                return bool(await self._property(element, names.TEXT, "CharacterCount") == len(text))
+                return await self._property(element, names.TEXT, "CharacterCount")
             app = self._desktop.of(element.key)
             end = -1 if app and app.gecko else len(text) + 1
-            return bool(await self._ask(element, "Text.GetText", "ii", 0, end) == text)
+            return await self._ask(element, "Text.GetText", "ii", 0, end)
         except DBusError:
-            return False
+            return None
 
     # -- the pointer
 
@@ -325,6 +358,11 @@ class Actor:
         except DBusError:
             return None
         return app.frame(element, answer)
+
+
+def _wanted(element: Element, text: str) -> str | int:
+    """What `Actor._held` tells once the element holds a text."""
+    return len(text) if element.role == "password-text" else text
 
 
 def _judged(replies: list[Result], window: bool) -> Delivery:

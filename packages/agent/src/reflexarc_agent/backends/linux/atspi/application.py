@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Iterable, Optional
 
 from reflexarc_agent.backends.linux.atspi.batch import Batch
 from reflexarc_agent.backends.linux.atspi.element import SHOWING, VISIBLE, Element, Frame, Key
@@ -46,6 +46,8 @@ class Application:
         self.stale_children: set[Key] = set()
         self.doubtful: set[Key] = set()
         self.strangers: set[Key] = set()
+        self.shifted: set[Key] = set()
+        self.moved: set[Key] = set()
         self._stale_frames = False
         self.layouts = 0
         self.reading = 0
@@ -74,13 +76,21 @@ class Application:
 
     @property
     def stale_frames(self) -> bool:
-        """Whether things may be elsewhere than was read; `layouts` counts how often that was said."""
+        """Whether anything may be elsewhere than was read; `layouts` counts how often something was."""
         return self._stale_frames
 
     @stale_frames.setter
     def stale_frames(self, stale: bool) -> None:
         self._stale_frames = stale
         self.layouts += stale
+
+    def shift(self, key: Key, alone: bool = False) -> None:
+        """Take note that what is in an element, beside it or beside its ancestors may be elsewhere.
+
+        With `alone` only the element itself, and what is in it if it is.
+        """
+        (self.moved if alone else self.shifted).add(key)
+        self.layouts += 1
 
     @property
     def gecko(self) -> bool:
@@ -91,6 +101,11 @@ class Application:
     def overstates(self) -> bool:
         """Whether it says "showing" of what is scrolled away."""
         return self.gtk4 or self.toolkit == "Qt"
+
+    @property
+    def gtk3(self) -> bool:
+        """GTK 3 tells of each element that gets another place in its window."""
+        return self.toolkit.lower() == "gtk" and self.version.split(".")[0] == "3"
 
     @property
     def gtk4(self) -> bool:
@@ -183,15 +198,33 @@ class Application:
         self.stale_children.clear()
         self.doubtful.clear()
         self.strangers.clear()
+        self.shifted.clear()
+        self.moved.clear()
         self.stale_frames = False
         self.capped = None
         self.reading += 1
         self.unseen.clear()
         return self.root
 
+    def known(self, keys: Iterable[Key]) -> list[Element]:
+        """Those of some elements that are in the mirror."""
+        return [self.elements[key] for key in keys if key in self.elements]
+
+    def displace(self) -> None:
+        """Forget where everything is."""
+        self.stale_frames = False
+        self.root.told = None
+        for element in self.elements.values():
+            element.placed = False
+
     def unplaced(self) -> list[Element]:
         """The elements that show, and whose place isn't known."""
-        return [element for element in self.elements.values() if not element.placed and self.shows(element)]
+        if self.root.told is not None:
+            return []  # they were looked for then
+        showing = VISIBLE | SHOWING if self.gtk4 else SHOWING
+        return [
+            element for element in self.elements.values() if not element.placed and element.states & showing
+        ]
 
     @property
     def behind(self) -> bool:
@@ -206,6 +239,9 @@ class Application:
             self.stale_children.discard(gone.key)
             self.doubtful.discard(gone.key)
             self.unseen.discard(gone.key)
+            self.shifted.discard(gone.key)
+            self.moved.discard(gone.key)
         if element.parent and element in element.parent.children:
             element.parent.children.remove(element)
+            element.parent.retell()
         element.parent = None

@@ -184,3 +184,4 @@ def is_key(item: Any) -> bool:
 
 def _first(tell: Tell, element: Element, result: Result) -> None:
     tell(element, result[0] if isinstance(result, tuple) and result else None)
+    element.retell()

@@ -30,11 +30,14 @@ class Frame(NamedTuple):
 
 
 class Element:
-    """One element; `value` is read of those that show, `frame` and `actions` of those that are `placed`."""
+    """One element; `value` is read of those that show, `frame` and `actions` of those that are `placed`.
+
+    `told` is what was last told of it and all below it, until `retell`.
+    """
 
     __slots__ = (
         *("_number", "actions", "capped", "child_count", "children", "frame", "interfaces", "key", "name"),
-        *("parent", "placed", "role", "states", "value"),
+        *("parent", "placed", "role", "states", "told", "value"),
     )
 
     def __init__(self, key: Key) -> None:
@@ -51,6 +54,7 @@ class Element:
         self.frame: Optional[Frame] = None
         self.actions: tuple[str, ...] = ()
         self.value: Optional[Union[str, float]] = None
+        self.told: Optional[object] = None
 
     @property
     def number(self) -> int:
@@ -69,6 +73,14 @@ class Element:
     @property
     def enabled(self) -> bool:
         return bool(self.states & ENABLED)
+
+    def retell(self) -> None:
+        """Have it and what it is in told anew, for it has changed."""
+        seen: Optional[Element] = self
+        # What is below something told is told.
+        while seen is not None and seen.told is not None:
+            seen.told = None
+            seen = seen.parent
 
     def walk(self) -> Iterator[Element]:
         """This element and those below it, in the order of the tree."""

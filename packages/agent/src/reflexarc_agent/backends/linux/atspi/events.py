@@ -20,6 +20,9 @@ INTERFACES = (OBJECT, WINDOW, CACHE)
 STRANGERS = 20
 """Objects that aren't in the mirror and sent events: Chromium tells of a new page in no other way."""
 
+SCROLLED = ("scroll-pane", "viewport")
+"""What comes into sight in these, and what goes out of it, is told by no event: the whole is read anew."""
+
 APPEARANCE = STATE["showing"] | STATE["visible"]
 
 KINDS = {
@@ -68,21 +71,34 @@ def _object(app: Application, member: str, key: Key, values: tuple[Any, ...]) ->
     if key not in app.elements and len(app.strangers) < STRANGERS:
         app.strangers.add(key)
     if member in ("BoundsChanged", "VisibleDataChanged"):
-        app.stale_frames = True
-        app.doubtful.add(key)
         element = app.elements.get(key)
+        if app.gtk3 and element and (member == "BoundsChanged" or not element.children):
+            app.shift(key, alone=True)
+        else:
+            _shifted(app, key, app.gtk3)
+        app.doubtful.add(key)
         if element and not app.shows(element):
             # GTK 3 says "showing" only of what has got its place, and of that it sends no event of its own.
             app.stale.add(key)
+        elif element and app.gtk3 and element.role in SCROLLED:
+            app.read_at = None
     elif member == "ChildrenChanged":
         app.stale_children.add(key)
-        app.stale_frames = True
+        _shifted(app, key)
     elif member == "StateChanged":
         _state(app, key, str(values[0]), bool(values[1]))
     elif member == "PropertyChange":
         _property(app, key, str(values[0]), values[3])
     elif member in ("TextChanged", "SelectionChanged", "ModelChanged", "ActiveDescendantChanged"):
         app.stale.add(key)
+
+
+def _shifted(app: Application, key: Key, there: bool = True) -> None:
+    """Note that something may have moved `there`; anything may have where it isn't known where that is."""
+    if there and (key in app.elements or key in app.strangers):
+        app.shift(key)
+    else:
+        app.stale_frames = True
 
 
 def _state(app: Application, key: Key, name: str, on: bool) -> None:
@@ -95,22 +111,25 @@ def _state(app: Application, key: Key, name: str, on: bool) -> None:
     if name == "focused" and on:
         # Browsers don't say who has lost it.
         for other in app.elements.values():
-            other.states &= ~bit
+            if other.states & bit:
+                other.states &= ~bit
+                other.retell()
+    element.retell()
     element.states = element.states | bit if on else element.states & ~bit
     if bit & APPEARANCE:
         element.placed = False
         app.stale.add(key)
-        app.stale_frames = True
+        app.shift(key)
 
 
 def _property(app: Application, key: Key, name: str, value: Any) -> None:
     element = app.elements.get(key)
     if element and name == "accessible-name" and isinstance(value, str):
         element.name = value[:NAME_CHARACTERS]
+        element.retell()
     elif element:
         app.stale.add(key)
         if element.role == "scroll-bar":
-            # What came into sight by that, and what went out of it, is told by no event.
             app.read_at = None
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Callable, Iterable, Optional
+from typing import Any, Callable, Optional
 
 from reflexarc_agent.backends.linux.atspi import names
 from reflexarc_agent.backends.linux.atspi.application import Application
 from reflexarc_agent.backends.linux.atspi.asking import ANSWER, EXTENTS, Asking, Bounds, is_key
-from reflexarc_agent.backends.linux.atspi.element import Element, Frame, Key
+from reflexarc_agent.backends.linux.atspi.element import Element, Frame
+from reflexarc_agent.backends.linux.atspi.placing import Placing
 from reflexarc_agent.backends.linux.atspi.reading import Reading
 from reflexarc_agent.backends.linux.atspi.sight import Sight
 from reflexarc_agent.backends.linux.dbus.bus import Bus, Call, call_of
@@ -57,13 +58,9 @@ class Mirrors:
     async def placed(self, app: Application, seconds: float = 5.0) -> None:
         """Learn the places and actions of all elements that show, where they aren't known."""
         async with app.lock:
-            if app.stale_frames:
-                app.stale_frames = False
-                for element in app.elements.values():
-                    element.placed = False
-            reading = Reading(app, self._bounds)
-            await reading.places(app.unplaced(), seconds)
-            app.capped = app.capped or reading.capped
+            placing = Placing(app, self._bounds)
+            await placing.look(seconds)
+            app.capped = app.capped or placing.capped
 
     async def sighted(self, app: Application, seconds: float = 5.0) -> None:
         """Learn what is scrolled away, of toolkits that don't say so."""
@@ -74,6 +71,7 @@ class Mirrors:
         reading = Reading(app, self._bounds)
         await reading.whole(seconds)
         await self._locate(app)
+        app.window_frames = await self._window_frames(app, seconds)
         app.capped = reading.capped
         whole = not reading.timed_out and await self._awake(app)
         app.read_at = asyncio.get_running_loop().time() if whole and app.root.children else None
@@ -144,6 +142,7 @@ class Mirrors:
                     break
                 if above in app.elements:
                     app.stale_children.add(above)
+                    app.shift(above)
                     break
                 key = above
         app.strangers.clear()
@@ -151,7 +150,7 @@ class Mirrors:
     async def _parts(self, app: Application, seconds: float) -> None:
         await self._place_strangers(app)
         doubtful = app.doubtful - app.stale_children
-        stale, grown, unsure = (_known(app, found) for found in (app.stale, app.stale_children, doubtful))
+        stale, grown, unsure = (app.known(found) for found in (app.stale, app.stale_children, doubtful))
         for done in (app.stale, app.stale_children, app.doubtful):
             done.clear()
         reading = Reading(app, self._bounds)
@@ -162,17 +161,21 @@ class Mirrors:
     async def _caught_up(self, app: Application, seconds: float) -> bool:
         """Ask the windows where they are, by the way events come: those sent before are in the mirror then."""
         await self._locate(app)
+        windows = len(app.root.children[:WINDOWS])
+        frames = await self._window_frames(app, seconds)
+        app.stale_frames |= frames != app.window_frames
+        app.window_frames = frames
+        return len(frames) == windows
+
+    async def _window_frames(self, app: Application, seconds: float) -> list[object]:
+        """Where the windows are, as they say it themselves; those that answer in time."""
         asking = Asking(app, self._bounds)
-        before = [(window, window.frame) for window in app.root.children[:WINDOWS]]
         answered: list[Any] = []
-        for window, _ in before:
+        for window in app.root.children[:WINDOWS]:
             call = Call(*window.key, *EXTENTS, "u", names.SCREEN_BODY)
             asking.batch.post(self._bus, call, answered.append)
-        await asking.finish(min(ANSWER, seconds))
-        frames = [answer[0] for answer in answered if isinstance(answer, tuple) and answer]
-        app.stale_frames |= bool(app.window_frames) and frames != app.window_frames
-        app.window_frames = frames
-        return not asking.timed_out and len(frames) == len(before)
+        await asking.finish(max(0.0, min(ANSWER, seconds)))
+        return [answer[0] for answer in answered if isinstance(answer, tuple) and answer]
 
 
 def _around(frames: list[Frame]) -> list[Frame]:
@@ -182,7 +185,3 @@ def _around(frames: list[Frame]) -> list[Frame]:
     left, top = min(frame.x for frame in frames), min(frame.y for frame in frames)
     right, bottom = max(frame.x + frame.w for frame in frames), max(frame.y + frame.h for frame in frames)
     return [Frame(left, top, right - left, bottom - top)]
-
-
-def _known(app: Application, found: Iterable[Key]) -> list[Element]:
-    return [app.elements[key] for key in found if key in app.elements]

@@ -90,8 +90,12 @@ def tree(root: Element, name: Name, budget: Budget) -> dict[str, Any]:
 
 def _spend(element: Element, name: Name, budget: Budget) -> dict[str, Any] | None:
     told = node(element, name)
-    size = 220 + 4 * len(element.name) + (4 * len(element.value) if isinstance(element.value, str) else 0)
-    return told if budget.spend(size) else None
+    return told if budget.spend(node_bytes(element)) else None
+
+
+def node_bytes(element: Element) -> int:
+    """How much of a budget's bytes a node takes."""
+    return 220 + 4 * len(element.name) + (4 * len(element.value) if isinstance(element.value, str) else 0)
 
 
 def value(element: Element) -> str | float | None:

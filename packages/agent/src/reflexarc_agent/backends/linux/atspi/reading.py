@@ -58,9 +58,13 @@ class Reading(Asking):
         GTK 3 doesn't tell of children that are packed into a box, but of the box having grown.
         """
         for element in described:
+            element.placed = False
             self.describe(element)
         for element in regrown:
-            self.ask(element, GET_PROPERTY, self._counted, "ss", names.COUNT_BODY)
+            if self.app.browser and element.role not in LONG:
+                self.ask(element, GET_CHILDREN, self._regrown)
+            else:
+                self.ask(element, GET_PROPERTY, self._counted, "ss", names.COUNT_BODY)
         for element in doubtful:
             self.ask(element, GET_PROPERTY, self._counted_again, "ss", names.COUNT_BODY)
         await self.finish(seconds)
@@ -147,10 +151,13 @@ class Reading(Asking):
         self._heard(element)
 
     def _listed(self, element: Element, value: Any) -> None:
+        self._regrown(element, value)
+        self._heard(element)
+
+    def _regrown(self, element: Element, value: Any) -> None:
         element.child_count = len(value) if isinstance(value, list) else 0
         if element.child_count or element.children:
             self._children(element, value)
-        self._heard(element)
 
     def _explored(self, element: Element, value: Any) -> None:
         self._counted(element, value)
@@ -195,6 +202,7 @@ class Reading(Asking):
         for gone in before.values():
             self.app.drop(gone)
         element.children = kept
+        element.retell()
 
     def _child(self, parent: Element, key: Key) -> Element | None:
         """A new child, or one moved here; None where it is an ancestor, or there is no room for it."""
@@ -214,6 +222,7 @@ class Reading(Asking):
             return None
         if known.parent and known in known.parent.children:
             known.parent.children.remove(known)
+            known.parent.retell()
         known.parent = parent
         return known
 

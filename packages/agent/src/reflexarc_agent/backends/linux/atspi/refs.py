@@ -26,7 +26,7 @@ class Named:
 
 
 class Refs:
-    """The references of one connection; a number is never used twice.
+    """The references of one connection; a number is never used twice, and `ended` counts those that have ended.
 
     A reference ends with its element, when no read has named it for 10 minutes, or when 50,000 newer ones are kept.
     """
@@ -34,6 +34,7 @@ class Refs:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._last = 0
+        self.ended = 0
         self._by_key: OrderedDict[Key, Named] = OrderedDict()
         self._by_ref: dict[str, Named] = {}
 
@@ -81,11 +82,13 @@ class Refs:
         named = self._by_key.pop(key, None)
         if named:
             del self._by_ref[named.ref]
+            self.ended += 1
 
     def end_all(self) -> None:
         """End every reference; their numbers stay used."""
         self._by_key.clear()
         self._by_ref.clear()
+        self.ended += 1
 
     def _new(self, element: Element) -> Named:
         self.end(element.key)

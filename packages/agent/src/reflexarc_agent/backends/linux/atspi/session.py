@@ -26,6 +26,7 @@ from reflexarc_agent.backends.linux.atspi.outline import Line, outline, written
 from reflexarc_agent.backends.linux.atspi.reading import Reading
 from reflexarc_agent.backends.linux.atspi.refs import Named, Refs
 from reflexarc_agent.backends.linux.atspi.selecting import Selector, matching, path
+from reflexarc_agent.backends.linux.atspi.telling import Telling
 
 Target = Union[str, int]
 Ref = Union[str, int]
@@ -55,6 +56,7 @@ class Session:
         self.refs = Refs() if refs is None else refs
         self._last: Optional[Outlined] = None
         self._dumps = Dumps()
+        self._telling = Telling(self.refs)
 
     async def apps(self) -> list[dict[str, Any]]:
         """The applications on the bus."""
@@ -89,7 +91,7 @@ class Session:
             await self._desktop.mirrors.sighted(app, deadline)
             return self._outlined(app, top, budget, interactive_only, since)
         await self._desktop.mirrors.placed(app, deadline)
-        whole = tree(top, self.refs.name, budget)
+        whole = self._telling.whole(app, top, budget) or tree(top, self.refs.name, budget)
         asked = (top.key, budget.depth)
         earlier = self._earlier(since, asked, app, budget)
         told = self._told({"tree": whole}, app, budget, Dump(asked, whole, budget.count))

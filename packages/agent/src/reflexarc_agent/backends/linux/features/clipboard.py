@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reflexarc_agent.backend import Handlers, RefusalError
-from reflexarc_agent.backends.linux.desktop import Desktop
+from reflexarc_agent.backends.linux.desktop import SOON, Desktop
 from reflexarc_agent.backends.linux.features.session import DisplaySession, readiness
 from reflexarc_wire import replies, requests
 from reflexarc_wire.errors import BAD_REQUEST
@@ -19,7 +19,7 @@ class ClipboardFeature:
         self._desktop = desktop
 
     def readiness(self) -> Readiness:
-        return readiness(lambda: self._desktop.display().require("clipboard"))
+        return readiness(lambda: self._desktop.display(SOON).require("clipboard"))
 
     def open(self) -> ClipboardSession:
         return ClipboardSession(self._desktop)

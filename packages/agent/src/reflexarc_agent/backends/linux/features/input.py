@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Callable
 
 from reflexarc_agent.backend import Handlers, RefusalError
-from reflexarc_agent.backends.linux.desktop import Desktop, Devices
+from reflexarc_agent.backends.linux.desktop import SOON, Desktop, Devices
 from reflexarc_agent.backends.linux.features.session import DisplaySession, readiness
 from reflexarc_wire import replies, requests
 from reflexarc_wire.values import Readiness
@@ -21,7 +21,7 @@ class InputFeature:
         self._desktop = desktop
 
     def readiness(self) -> Readiness:
-        return readiness(lambda: self._desktop.display().require("input"))
+        return readiness(lambda: self._desktop.display(SOON).require("input"))
 
     def open(self) -> InputSession:
         return InputSession(self._desktop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional, Tuple
 
 from reflexarc_agent.backend import Handlers, RefusalError
-from reflexarc_agent.backends.linux.desktop import Desktop
+from reflexarc_agent.backends.linux.desktop import SOON, Desktop
 from reflexarc_agent.backends.linux.features.session import DisplaySession, place, readiness, window_number
 from reflexarc_agent.backends.linux.pictures import Picture, Points, jpeg, png
 from reflexarc_wire import replies, requests
@@ -22,7 +22,7 @@ class ScreenFeature:
         self._desktop = desktop
 
     def readiness(self) -> Readiness:
-        return readiness(lambda: self._desktop.display().require("screen"))
+        return readiness(lambda: self._desktop.display(SOON).require("screen"))
 
     def open(self) -> ScreenSession:
         return ScreenSession(self._desktop)

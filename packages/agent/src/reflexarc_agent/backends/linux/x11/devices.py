@@ -28,6 +28,7 @@ class X11:
         self.keyboard = Keyboard(self.display)
         self.windows = Windows(self.display)
         self._clipboard: Optional[Clipboard] = None
+        self._pulse: Optional[Display] = None
 
     def __enter__(self) -> X11:
         return self
@@ -39,14 +40,21 @@ class X11:
         """Raise X11Error where the server is gone."""
         self.display.alive()
 
+    def answer(self) -> None:
+        """Wait until the server answers, over a connection of its own: long typing would hold up the other."""
+        if self._pulse is None:
+            self._pulse = Display(self.display.name)
+        self._pulse.check("asking whether it is there")
+
     def close(self) -> None:
         """Let go of keys and buttons, and leave the display; one that is gone holds nothing any more."""
         with suppress(X11Error):
             self.display.alive()
             self.keyboard.close()
             self.pointer.release()
-        if self._clipboard is not None:
-            self._clipboard.close()
+        for other in (self._clipboard, self._pulse):
+            if other is not None:
+                other.close()
         self.capture.close()
         self.display.close()
 
