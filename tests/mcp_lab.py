@@ -24,7 +24,8 @@ from tests.played import STEPS, menu, write_recording
 from reflexarc.inventory import entries
 from reflexarc.inventory.places import places
 from reflexarc.machine.audit import AuditLog
-from reflexarc.mcp.server import Server, build
+from reflexarc.mcp.protocol import Server
+from reflexarc.mcp.server import build
 from reflexarc.runs.granting import GrantBook
 
 MODES = ("auto", "legacy")
@@ -135,6 +136,15 @@ async def refused(client: Client, tool: str, **arguments: Any) -> dict[str, Any]
     return {**(result.structured_content or {}), "words": words(result)}
 
 
+async def offers_elements(client: Client, lists: int = 20) -> bool:
+    """Tell whether `computer` offers actions on elements in one of so many lists; each gives agents a little time."""
+    for _ in range(lists):
+        (computer,) = (tool for tool in (await client.list_tools()).tools if tool.name == "computer")
+        if "ax_press" in computer.input_schema["properties"]["action"]["enum"]:
+            return True
+    return False
+
+
 @asynccontextmanager
 async def inside(inventory: Path, mode: Any = "auto", *, dry_run: bool = False) -> AsyncIterator[Client]:
     """A client of a server in this process."""
@@ -209,5 +219,5 @@ def boot_menu(path: Path) -> None:
 
 __all__: Sequence[str] = (
     "GUEST", "HELD", "MODES", "TREE", "UP", "WHOLE", "audited", "boot_menu", "call", "give", "http_server", "inside",
-    "over_stdio", "pictures", "refused", "start", "values", "with_token", "words", "write_lab",
+    "offers_elements", "over_stdio", "pictures", "refused", "start", "values", "with_token", "words", "write_lab",
 )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 from mcp_types import Tool
 
 from reflexarc.inventory.entries import Entry
+from reflexarc.machine.policy import covers
 
 ON_ELEMENTS = frozenset(
     (
@@ -29,13 +30,14 @@ PIXELS = (
 
 
 PATIENCE = 1.0
-"""Seconds that the list of tools waits for an agent to say that it is there."""
+"""Seconds after which an agent that says nothing isn't there."""
 
 
 def may_offer(entry: Entry) -> bool:
     """Tell whether the drivers of a machine may lend the tree of its desktop, or its applications."""
     agent = entry.settings.get("agent", {})
-    return "agent" in entry.drivers and agent.get("enabled") is True
+    may_look = covers(entry.policy.agents, "observe.tree")
+    return may_look and "agent" in entry.drivers and agent.get("enabled") is True
 
 
 def without_elements(tool: Tool) -> Tool:

@@ -17,13 +17,12 @@ from reflexarc.errors import (
     SafetyError,
 )
 from reflexarc.inventory import entries
+from reflexarc.inventory.answering import has_desktop
 from reflexarc.inventory.entries import Entry
-from reflexarc.inventory.lending import has_desktop
 from reflexarc.inventory.opening import launched, open_session, running_vm, start_vm
-from reflexarc.inventory.places import places
-from reflexarc.machine.audit import AuditLog
 from reflexarc.machine.guard import Guard
 from reflexarc.machine.policy import covers
+from reflexarc.mcp import auditing
 from reflexarc.mcp.advertising import PATIENCE
 from reflexarc.mcp.picture import Scale
 from reflexarc.runs.session import Session
@@ -77,6 +76,8 @@ class Hub:
         return False
 
     async def _offers_elements(self, entry: Entry) -> bool:
+        if not covers(entry.policy.agents, "observe.tree"):
+            return False
         keeper = self._keepers.get(entry.place)
         if keeper is None or (opened := keeper.now) is None:
             return await has_desktop(entry, PATIENCE)
@@ -119,10 +120,9 @@ class Hub:
         """
         entry = self.entry(name)
         if launched(entry) and running_vm(entry) is None:
-            audit = AuditLog(places().audit).write
-            Guard(name, entry.policy, agent=True, via="mcp", dry_run=self.dry_run, audit=audit).check(
-                "power.on"
-            )
+            Guard(
+                name, entry.policy, agent=True, via="mcp", dry_run=self.dry_run, audit=auditing.write
+            ).check("power.on")
             start_vm(entry)
 
     async def close(self) -> None:
@@ -177,7 +177,13 @@ class _Keeper:
 
     async def _keep(self, dry_run: bool) -> None:
         async with open_session(
-            self._entry, agent=True, via="mcp", dry_run=dry_run, holder="an agent (MCP)", launch=False
+            self._entry,
+            agent=True,
+            via="mcp",
+            dry_run=dry_run,
+            holder="an agent (MCP)",
+            launch=False,
+            audit=auditing.write,
         ) as session:
             opened = Opened(session)
             self.opened.set_result(opened)

@@ -50,7 +50,7 @@ class Served:
                 return await self.hub.offers_elements()
             found = [entry for entry in entries.load(self._inventory).machines.values() if may_offer(entry)]
             if found:
-                from reflexarc.inventory.lending import has_desktop
+                from reflexarc.inventory.answering import has_desktop
 
                 return any(await asyncio.gather(*(has_desktop(entry, PATIENCE) for entry in found)))
         return False
