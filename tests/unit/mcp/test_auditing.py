@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp_types import Implementation
 from tests.mcp_lab import HELD, MODES, audited, call, inside, refused, values, write_lab
 
@@ -65,6 +65,20 @@ def test_a_stale_or_second_answer_has_a_line_that_names_the_run(tmp_path: Path) 
     run_id = asyncio.run(ask())
     lines = audited("tool.reply_escalation")
     assert [(line["why"], line["run"]) for line in lines] == [("RunError", run_id)] * 2
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_resources_that_there_are_none_of_are_refusals_too(tmp_path: Path, mode: str) -> None:
+    async def ask() -> None:
+        async with inside(write_lab(tmp_path, "*"), mode) as client:
+            run_id = (await values(client, "run_playbook", machine="lab", playbook=HELD, wait=20))["run_id"]
+            for uri in (f"reflexarc://runs/{run_id}/frames/..%2Fjournal.png", "reflexarc://outputs/x/0"):
+                with pytest.raises(MCPError):
+                    await client.read_resource(uri)
+
+    asyncio.run(ask())
+    lines = audited("tool.resource")
+    assert [(line["why"], line["allowed"]) for line in lines] == [("ResourceError", False)] * 2
 
 
 def test_agents_that_may_only_look_are_written_down_when_they_answer_a_run(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import Context
-from typing import Any
+from typing import Any, Protocol
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
@@ -24,13 +24,19 @@ IDLE = 600.0
 MAX_SESSIONS = 200
 
 
+class Ask(Protocol):
+    """Tells whether there are elements to act on."""
+
+    def __call__(self, *, by_clock: bool) -> Awaitable[bool]: ...
+
+
 class Changes(InMemorySubscriptionBus):
     """Asks time and again whether there are elements to act on, while a client wants to be told.
 
     Those of the newer era subscribe; those that shook hands are told from when they list the tools.
     """
 
-    def __init__(self, ask: Callable[[], Awaitable[bool]], every: float = EVERY) -> None:
+    def __init__(self, ask: Ask, every: float = EVERY) -> None:
         super().__init__()
         self._ask = ask
         self._every = every
@@ -42,7 +48,7 @@ class Changes(InMemorySubscriptionBus):
 
     async def offers_elements(self) -> bool:
         """Tell what is known at once."""
-        asked = self._asked()
+        asked = self._asked(by_clock=False)
         await asyncio.sleep(0)  # in which it loads what it needs, the first time: that is no agent's time
         await asyncio.wait([asked], timeout=AT_ONCE)
         return self._known
@@ -81,16 +87,16 @@ class Changes(InMemorySubscriptionBus):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _asked(self) -> asyncio.Task[None]:
+    def _asked(self, *, by_clock: bool) -> asyncio.Task[None]:
         """What asks now, for whoever wants to know."""
         if self._asking is None or self._asking.done():
-            self._asking = asyncio.get_running_loop().create_task(self._look(), context=Context())
+            self._asking = asyncio.get_running_loop().create_task(self._look(by_clock), context=Context())
         return self._asking
 
-    async def _look(self) -> None:
+    async def _look(self, by_clock: bool) -> None:
         some = False
         with suppress(ReflexarcError):
-            some = await self._ask()
+            some = await self._ask(by_clock=by_clock)
         if some != self._known:
             self._known = some
             await self.publish(ToolsListChanged())
@@ -103,7 +109,7 @@ class Changes(InMemorySubscriptionBus):
     async def _keep_asking(self) -> None:
         while self._has_listeners():
             await asyncio.sleep(self._every)
-            await self._asked()
+            await self._asked(by_clock=True)
 
     def _has_listeners(self) -> bool:
         now = time.monotonic()

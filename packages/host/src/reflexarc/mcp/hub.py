@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reflexarc.errors import (
-    ConfigError,
     ConnectError,
     ConnectionLostError,
     MachineError,
@@ -17,7 +16,6 @@ from reflexarc.errors import (
     SafetyError,
 )
 from reflexarc.inventory import entries
-from reflexarc.inventory.answering import has_desktop
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import launched, open_session, running_vm, start_vm
 from reflexarc.machine.guard import Guard
@@ -69,18 +67,11 @@ class Hub:
         """Tell whether agents may start the machine's virtual machine where it has none."""
         return not self.dry_run and covers(entry.policy.agents, "power.on")
 
-    async def offers_elements(self) -> bool:
-        """Tell whether the tree of some machine's desktop, or its applications, can be asked for now."""
-        with suppress(ConfigError):
-            return any(await asyncio.gather(*map(self._offers_elements, self.entries())))
-        return False
-
-    async def _offers_elements(self, entry: Entry) -> bool:
-        if not covers(entry.policy.agents, "observe.tree"):
-            return False
+    async def offers_elements(self, entry: Entry) -> bool | None:
+        """Tell whether the machine's desktop answers now, None where the machine is not open."""
         keeper = self._keepers.get(entry.place)
         if keeper is None or (opened := keeper.now) is None:
-            return await has_desktop(entry, PATIENCE)
+            return None
         with suppress(MachineError, SafetyError, TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 await opened.session.accessibility.apps()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from anyio import CancelScope
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp_types import CallToolResult, InitializeResult, InputRequiredResult, Tool
-from pydantic import ValidationError
+from pydantic import AnyUrl, ValidationError
 
 from reflexarc import __version__
 from reflexarc.errors import SafetyError
@@ -80,6 +81,17 @@ class Server(MCPServer[Any]):
 
         result = await once()
         return result if context is None else await self._asking.over(context, name, arguments, result, once)
+
+    async def read_resource(
+        self, uri: AnyUrl | str, context: Context[Any, Any] | None = None
+    ) -> Iterable[ReadResourceContents] | InputRequiredResult:
+        """Read a resource; what is refused is in the audit log, too."""
+        with auditing.calling("resource", {}):
+            try:
+                return await super().read_resource(uri, context)
+            except ResourceError as error:
+                auditing.unfit("ResourceError", str(error))
+                raise
 
     async def _called(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None
