@@ -23,6 +23,7 @@ from tests.mcp_lab import (
     call,
     http_server,
     inside,
+    over_http,
     over_stdio,
     pictures,
     refused,
@@ -48,7 +49,7 @@ async def connected(way: str, mode: Any, inventory: Path, address: str) -> Async
         async with inside(inventory, mode) as client:
             yield client
     else:
-        target = over_stdio(inventory, mode) if way == "stdio" else Client(address, mode=mode)
+        target = over_stdio(inventory, mode) if way == "stdio" else over_http(address, mode)
         async with target as client:
             yield client
 
@@ -91,7 +92,8 @@ def test_the_whole_contract(tmp_path: Path, way: str, mode: str) -> None:
     if way == "http":
         with http_server(inventory) as (address, _, said):
             asyncio.run(ask(address))
-        assert said.read_text() == f"reflexarc mcp: {address}\n"
+        token = tmp_path / "state" / "mcp-token"
+        assert said.read_text() == f"reflexarc mcp: {address}, for those who bring the token in {token}\n"
     else:
         asyncio.run(ask(""))
     assert {line["who"] for line in audited()} == {"agent mcp"}
