@@ -15,7 +15,7 @@ from reflexarc.mcp.address import parsed
 from reflexarc.mcp.clients import ANY, CLIENTS
 
 if TYPE_CHECKING:
-    from reflexarc.mcp.server import Server
+    from reflexarc.mcp.protocol import Server
 
 
 token_option = click.option(
