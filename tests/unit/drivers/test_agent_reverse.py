@@ -23,7 +23,7 @@ def test_the_socket_is_private_and_files_made_meanwhile_are_as_ever(tmp_path: Pa
     async def meanwhile() -> list[int]:
         reverse = Reverse(path)
         waiting = asyncio.create_task(reverse.connect())
-        modes = []
+        modes: list[int] = []
         while not (modes and path.exists() and len(modes) > 5):
             await asyncio.sleep(0)
             made = tmp_path / f"made{len(modes)}"

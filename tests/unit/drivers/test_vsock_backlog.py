@@ -63,7 +63,7 @@ def test_whatever_the_program_reads_when_it_gets_the_same(
         connection.flush()
     program.room += len(sent)
     connection.flush()
-    assert (program.heard, connection.backlog) == (sent, 0)
+    assert (bytes(program.heard), connection.backlog) == (sent, 0)
 
 
 def test_what_is_kept_for_a_program_that_goes_is_dropped_and_counts_as_consumed() -> None:
