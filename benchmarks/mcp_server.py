@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.reflex.kvm_pilot import ENVIRONMENT
 from mcp import Client, StdioServerParameters
-from tests.mcp_lab import http_server
+from tests.mcp_lab import http_server, over_http
 
 from reflexarc.inventory import entries
 from reflexarc.inventory.opening import running_vm, start_vm, stop_vm
@@ -144,7 +144,7 @@ async def crowd(address: str) -> dict[str, Any]:
 
     async def one() -> float:
         began = time.perf_counter()
-        async with Client(address) as client:
+        async with over_http(address) as client:
             result = await client.call_tool("observe", {"machine": "lab"})
             assert not result.is_error
         return (time.perf_counter() - began) * 1000

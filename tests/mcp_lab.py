@@ -28,6 +28,7 @@ from reflexarc.inventory.places import places
 from reflexarc.machine.audit import AuditLog
 from reflexarc.mcp.protocol import Server
 from reflexarc.mcp.server import build
+from reflexarc.mcp.token import read_token
 from reflexarc.runs.granting import GrantBook
 
 MODES = ("auto", "legacy")
@@ -213,14 +214,21 @@ async def _listening(port: int, process: subprocess.Popen[str]) -> None:
 
 
 @asynccontextmanager
-async def with_token(address: str, token: str, mode: Any = "auto") -> AsyncIterator[Client]:
-    """A client that brings a bearer token."""
-    headers = {"Authorization": f"Bearer {token}"}
+async def over_http(
+    address: str, mode: Any = "auto", token: str | None = None, **more: Any
+) -> AsyncIterator[Client]:
+    """A client that brings a bearer token, by itself that of this user; more is the SDK's."""
+    headers = {"Authorization": f"Bearer {token or own_token()}"}
     async with (
-        httpx.AsyncClient(headers=headers) as http,
-        Client(streamable_http_client(address, http_client=http), mode=mode) as client,
+        httpx.AsyncClient(headers=headers, timeout=httpx.Timeout(30, read=300)) as http,
+        Client(streamable_http_client(address, http_client=http), mode=mode, **more) as client,
     ):
         yield client
+
+
+def own_token() -> str:
+    """The token of this user, which a server made."""
+    return read_token(places().mcp_token)
 
 
 def boot_menu(path: Path) -> None:
@@ -230,26 +238,7 @@ def boot_menu(path: Path) -> None:
 
 
 __all__: Sequence[str] = (
-    "GUEST",
-    "HELD",
-    "MODES",
-    "TREE",
-    "UP",
-    "WHOLE",
-    "audited",
-    "boot_menu",
-    "call",
-    "give",
-    "http_server",
-    "inside",
-    "offers_elements",
-    "over_stdio",
-    "pictures",
-    "refused",
-    "says_yes",
-    "start",
-    "values",
-    "with_token",
-    "words",
-    "write_lab",
+    "GUEST", "HELD", "MODES", "TREE", "UP", "WHOLE", "audited", "boot_menu", "call", "give", "http_server", "inside",
+    "offers_elements", "over_http", "over_stdio", "own_token", "pictures", "refused", "says_yes", "start", "values",
+    "words", "write_lab",
 )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 from mcp_types import Implementation, ToolListChangedNotification
 from tests.agents import running
-from tests.mcp_lab import MODES, audited, http_server, offers_elements, values, write_lab
+from tests.mcp_lab import MODES, audited, http_server, offers_elements, over_http, values, write_lab
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def test_clients_are_told_when_an_agent_comes(tmp_path: Path, mode: Any) -> None
             told.set()
 
     async def ask(address: str) -> None:
-        async with asyncio.timeout(60), Client(address, mode=mode, message_handler=heard) as client:
+        async with asyncio.timeout(60), over_http(address, mode, message_handler=heard) as client:
             waiting = asyncio.create_task(subscribed(client)) if mode == "auto" else None
             assert not await offers_elements(client, 1)
             with running(tmp_path / "agent", extra={"HOME": str(tmp_path)}):
@@ -54,7 +54,7 @@ def test_clients_are_told_when_an_agent_comes(tmp_path: Path, mode: Any) -> None
 @pytest.mark.parametrize("mode", MODES)
 def test_clients_of_one_server_are_told_apart(tmp_path: Path, mode: Any) -> None:
     async def press(address: str, name: str) -> None:
-        async with Client(address, mode=mode, client_info=Implementation(name=name, version="1")) as client:
+        async with over_http(address, mode, client_info=Implementation(name=name, version="1")) as client:
             for _ in range(2):
                 await values(client, "computer", machine="desk", action="key", text="a")
 

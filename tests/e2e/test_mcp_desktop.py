@@ -19,6 +19,7 @@ from tests.mcp_lab import (
     http_server,
     inside,
     offers_elements,
+    over_http,
     over_stdio,
     pictures,
     refused,
@@ -56,7 +57,7 @@ def test_a_named_button_is_found_and_pressed_by_ref(inventory: Path, way: str, m
 def connection(way: str, inventory: Path, mode: Any, address: str) -> AbstractAsyncContextManager[Client]:
     if way == "inside":
         return inside(inventory, mode)
-    return over_stdio(inventory, mode) if way == "stdio" else Client(address, mode=mode)
+    return over_stdio(inventory, mode) if way == "stdio" else over_http(address, mode)
 
 
 async def pressed_by_ref(connecting: Callable[[], AbstractAsyncContextManager[Client]]) -> None:

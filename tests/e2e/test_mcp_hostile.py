@@ -13,7 +13,7 @@ import pytest
 from mcp import Client
 from tests.e2e.test_hostile import ALL, DESTRUCTIVE, STEPS, commands, keys_of
 from tests.guests import build_cdrom
-from tests.mcp_lab import MODES, call, give, http_server, inside, refused, says_yes, values
+from tests.mcp_lab import MODES, call, give, http_server, inside, over_http, refused, says_yes, values
 
 from reflexarc.inventory import entries
 from reflexarc.inventory.opening import running_vm, start_vm, stop_vm
@@ -175,7 +175,7 @@ def test_what_a_vanished_client_left_down_is_let_go(
     tmp_path: Path, inventory: Path, mode: Any, ends: str
 ) -> None:
     async def press(address: str) -> None:
-        async with Client(address, mode=mode) as client:
+        async with over_http(address, mode) as client:
             await values(client, "power", machine="lab", action="on")
             await values(client, "computer", machine="lab", action="left_mouse_down", coordinate=[5, 5])
             if ends == "client":

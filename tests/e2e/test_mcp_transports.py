@@ -26,6 +26,7 @@ from tests.mcp_lab import (
     give,
     http_server,
     inside,
+    over_http,
     over_stdio,
     pictures,
     refused,
@@ -51,7 +52,7 @@ async def connected(way: str, mode: Any, inventory: Path, address: str) -> Async
         async with inside(inventory, mode) as client:
             yield client
     else:
-        target = over_stdio(inventory, mode) if way == "stdio" else Client(address, mode=mode)
+        target = over_stdio(inventory, mode) if way == "stdio" else over_http(address, mode)
         async with target as client:
             yield client
 
@@ -94,7 +95,8 @@ def test_the_whole_contract(tmp_path: Path, way: str, mode: str) -> None:
     if way == "http":
         with http_server(inventory) as (address, _, said):
             asyncio.run(ask(address))
-        assert said.read_text() == f"reflexarc mcp: {address}\n"
+        token = tmp_path / "state" / "mcp-token"
+        assert said.read_text() == f"reflexarc mcp: {address}, for those who bring the token in {token}\n"
     else:
         asyncio.run(ask(""))
     assert {line["who"] for line in audited()} == {"agent mcp"}
@@ -112,8 +114,8 @@ def test_a_person_is_asked_and_grants_elsewhere(tmp_path: Path, way: str, mode: 
         return ElicitResult(action="accept", content={})
 
     async def ask(address: str) -> None:
-        over_http = Client(address, mode=mode, elicitation_callback=granting)
-        async with over_http if way == "http" else over_stdio(inventory, mode, asked=granting) as client:
+        listening = over_http(address, mode, elicitation_callback=granting)
+        async with listening if way == "http" else over_stdio(inventory, mode, asked=granting) as client:
             assert (await values(client, "power", machine="desk", action="off"))["power"] == "off"
             assert (await refused(client, "power", machine="desk", action="reset"))["rule"] == "no_grant"
 

@@ -33,7 +33,12 @@ def test_a_command_tells_status_and_output(tmp_path: Path, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_long_output_is_told_in_part_and_kept_whole(tmp_path: Path, mode: str) -> None:
+def test_a_long_output_is_told_in_part_and_kept_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     told: list[str | None] = []
 
     async def progress(progress: float, total: float | None, message: str | None) -> None:
@@ -51,6 +56,7 @@ def test_a_long_output_is_told_in_part_and_kept_whole(tmp_path: Path, mode: str)
             assert "bytes left out" in ran["stdout"]
             assert len(ran["stdout"]) < 12_200
             rest = ran["stdout_rest"]
+            assert len(list(folder.iterdir())) == 1
             uri = rest["uri"].removesuffix("/0")
             parts = [await client.read_resource(f"{uri}/{number}") for number in range(rest["parts"])]
             assert "".join(part.contents[0].text for part in parts) == LONG  # type: ignore[union-attr]
@@ -67,7 +73,7 @@ def test_a_long_output_is_told_in_part_and_kept_whole(tmp_path: Path, mode: str)
     asyncio.run(ask())
     assert told
     assert all((message and message.startswith("line")) or "line" in str(message) for message in told)
-    assert not list(Path(tempfile.gettempdir()).glob("reflexarc-mcp-*"))
+    assert not list(folder.iterdir())
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from reflexarc.inventory.places import places
+from reflexarc.mcp.token import read_token
+
 FILES = {"claude-code": (".mcp.json", "mcpServers"), "vscode": (".vscode/mcp.json", "servers")}
 
 
@@ -76,3 +79,42 @@ def test_settings_that_can_not_be_read_are_left_alone(tmp_path: Path, text: str)
     assert code == 2
     assert ".mcp.json" in said
     assert path.read_text() == text
+
+
+HELD = {"claude-code": "Bearer ${REFLEXARC_MCP_TOKEN}", "vscode": "Bearer ${input:reflexarc-token}"}
+
+
+@pytest.mark.parametrize("client", [*FILES, ""])
+@pytest.mark.parametrize("given", [False, True])
+def test_a_server_that_listens_is_named_and_its_token_written_nowhere(
+    tmp_path: Path, client: str, given: bool
+) -> None:
+    path = tmp_path / FILES.get(client, ("none", ""))[0]
+    token = tmp_path / "a token"
+    path.parent.mkdir(exist_ok=True)
+    if client:
+        path.write_text(json.dumps({"inputs": [{"id": "mine"}], "x": 1}))
+    more = ["--token-file", str(token)] if given else []
+    for _ in range(2):
+        code, said = install(*([client, "--yes", "--folder", str(tmp_path)] if client else []),
+                             "--http", "127.0.0.1:8765", *more)  # fmt: skip
+        assert code == 0
+        where = token if given else places().mcp_token
+        assert str(where) in said
+        assert places().mcp_token.exists() is not given
+        assert given or read_token(where) not in said
+    settings = json.loads(path.read_text() if client else said[: said.rindex("}") + 1])
+    assert settings[FILES.get(client, ("", "mcpServers"))[1]]["reflexarc"] == {
+        "type": "http", "url": "http://127.0.0.1:8765/mcp",
+        "headers": {"Authorization": HELD.get(client, HELD["claude-code"])},
+    }  # fmt: skip
+    assert [one["id"] for one in settings.get("inputs", [])] == {
+        "claude-code": ["mine"], "vscode": ["mine", "reflexarc-token"], "": [],
+    }[client]  # fmt: skip
+    assert ("knows reflexarc already" in said) is bool(client)
+
+
+@pytest.mark.parametrize("address", ["x", "127.0.0.1:", "http://127.0.0.1:1/mcp"])
+def test_an_address_that_is_none_is_refused(tmp_path: Path, address: str) -> None:
+    code, said = install("claude-code", "--folder", str(tmp_path), "--yes", "--http", address)
+    assert (code, "HOST:PORT" in said, list(tmp_path.iterdir())) == (2, True, [])

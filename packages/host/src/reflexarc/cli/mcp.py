@@ -11,20 +11,25 @@ import click
 
 from reflexarc.cli.options import inventory_option
 from reflexarc.errors import ConfigError
+from reflexarc.mcp.address import parsed
+from reflexarc.mcp.clients import ANY, CLIENTS
 
 if TYPE_CHECKING:
     from reflexarc.mcp.protocol import Server
+
+
+token_option = click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The bearer token that clients bring over HTTP, readable by its owner only; on loopback one is made.",
+)
 
 
 @click.group(invoke_without_command=True)
 @click.option(
     "--http", metavar="HOST:PORT", help="Serve HTTP there (path /mcp), not standard input and output."
 )
-@click.option(
-    "--token-file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The bearer token that clients bring over HTTP; needed off loopback, readable by its owner only.",
-)
+@token_option
 @click.option("--dry-run", is_flag=True, help="Check everything, send nothing to any machine.")
 @inventory_option
 @click.pass_context
@@ -50,21 +55,41 @@ def mcp(
 
 
 @mcp.command()
-@click.argument("client", required=False, type=click.Choice(["claude-code", "vscode"]))
+@click.argument("client", required=False, type=click.Choice(list(CLIENTS)))
 @click.option(
     "--folder", default=".", type=click.Path(path_type=Path, file_okay=False), help="The project's folder."
 )
+@click.option("--http", metavar="HOST:PORT", help="For a server that listens there, not one for this client.")
+@token_option
 @click.option("--yes", is_flag=True, help="Write without asking.")
 @inventory_option
-def install(client: str | None, folder: Path, yes: bool, inventory: Path | None) -> None:
+def install(
+    client: str | None,
+    folder: Path,
+    http: str | None,
+    token_file: Path | None,
+    yes: bool,
+    inventory: Path | None,
+) -> None:
     """Print the entry for any client, or write it into CLIENT's file of the project."""
+    if http is not None:
+        parsed(http)
+    if client is None:
+        click.echo(json.dumps({ANY.key: {"reflexarc": ANY.entry(inventory, http)}}, indent=2))
+    else:
+        _write(client, folder, http, yes, inventory)
+    if http is not None:
+        from reflexarc.mcp.token import own_token_file
+
+        path = own_token_file() if token_file is None else token_file.absolute()
+        click.echo(CLIENTS.get(client or "", ANY).where_the_token_goes(path), err=True)
+
+
+def _write(client: str, folder: Path, http: str | None, yes: bool, inventory: Path | None) -> None:
     from reflexarc.mcp import clients
 
-    if client is None:
-        click.echo(json.dumps({"mcpServers": {"reflexarc": clients.snippet(inventory)}}, indent=2))
-        return
-    chosen = clients.CLIENTS[client]
-    path, before, after = clients.changed(chosen, folder, inventory)
+    chosen = CLIENTS[client]
+    path, before, after = clients.changed(chosen, folder, inventory, http)
     shown = clients.diff(path, before, after)
     if not shown:
         click.echo(f"{path}: {chosen.name} knows reflexarc already")

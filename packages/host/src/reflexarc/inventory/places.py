@@ -29,6 +29,10 @@ class Places:
     def grants(self) -> Path:
         return self.state / "grants"
 
+    @property
+    def mcp_token(self) -> Path:
+        return self.state / "mcp-token"
+
     def machine(self, place: str) -> Path:
         """The folder of a machine, by the `place` of its entry: its lock, its running VM."""
         return self.state / "machines" / place

@@ -9,19 +9,6 @@ from mcp_types import Tool
 from reflexarc.inventory.entries import Entry
 from reflexarc.machine.policy import covers
 
-ON_ELEMENTS = frozenset(
-    (
-        "ax_dump",
-        "ax_find",
-        "ax_element_at",
-        "ax_press",
-        "ax_action",
-        "ax_set_value",
-        "ax_focus",
-        "ax_wait",
-        "launch_app",
-    )
-)
 ARGUMENTS = ("ref", "value", "role", "name")
 PIXELS = (
     "Look at and act on a machine's screen, keyboard and pointer.\n\nCoordinates are those of the last image of this "
@@ -57,7 +44,11 @@ def without_elements(tool: Tool) -> Tool:
     """The tool for machines without elements: pixels only."""
     schema = dict(tool.input_schema)
     properties: dict[str, Any] = {k: v for k, v in schema["properties"].items() if k not in ARGUMENTS}
-    actions = [action for action in properties["action"]["enum"] if action not in ON_ELEMENTS]
+    actions = [action for action in properties["action"]["enum"] if not _is_on_elements(action)]
     properties["action"] = {**properties["action"], "enum": actions}
     schema["properties"] = properties
     return tool.model_copy(update={"input_schema": schema, "description": PIXELS})
+
+
+def _is_on_elements(action: str) -> bool:
+    return action.startswith("ax_") or action == "launch_app"

@@ -1,51 +1,70 @@
-"""The server over HTTP: loopback unless there is a token, Host and Origin checked, sizes and rates bounded."""
+"""The server over HTTP: for those who bring the token, on loopback unless it is said; sizes and rates bounded."""
 
 from __future__ import annotations
 
-import asyncio
-import hmac
-import os
-import stat
-import time
+import socket
 from collections.abc import Callable
-from ipaddress import ip_address
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from reflexarc.errors import ConfigError
 from reflexarc.mcp import brief
+from reflexarc.mcp.address import is_loopback, parsed
+from reflexarc.mcp.gate import BODY_TIME, MAX_RATE, Connection, Gate
+from reflexarc.mcp.token import own_token_file, read_token
 
 MAX_BODY = 4 << 20
 MAX_SESSIONS = 200
 MAX_CONNECTIONS = 256
-MAX_RATE = 200
-"""Requests a second, of all clients together."""
-BODY_TIME = 15.0
-"""Seconds in which the body of a request has come whole."""
+IDLE_TIME = 5
+"""Seconds in which the head of a request comes on a connection that has none under way."""
 SESSION_IDLE = 600.0
-GRACE = 5.0
-MIN_TOKEN, MAX_TOKEN = 16, 4096
+GRACE = 5
 
 
 def serve(server: MCPServer[Any], address: str, token_file: Path | None, said: Callable[[str], None]) -> None:
-    """Serve at HOST:PORT until SIGTERM or SIGINT; said is told the address.
+    """Serve at HOST:PORT until SIGTERM or SIGINT; said is told the address once it listens, and where the token is.
 
-    Raises ConfigError for an address that is none, or would be open to others without a token.
+    Raises ConfigError for an address that is none, can't be had, or would be open to others with no token of theirs.
     """
-    host, _, port = address.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
-        raise ConfigError(f"--http takes HOST:PORT, such as 127.0.0.1:8765, not {address!r}")
-    app = application(server, host, int(port), None if token_file is None else read_token(token_file))
-    brief.configure()
-    said(f"reflexarc mcp: http://{address}/mcp")
-    uvicorn.run(
-        app, host=host.strip("[]"), port=int(port), log_config=None, access_log=False, server_header=False,
-        limit_concurrency=MAX_CONNECTIONS, timeout_graceful_shutdown=int(GRACE),
+    host, port = parsed(address)
+    if token_file is None and not is_loopback(host):
+        raise ConfigError(f"{host} is not loopback: give --token-file, or listen on 127.0.0.1")
+    path = own_token_file() if token_file is None else token_file
+    app = application(server, host, port, read_token(path))
+    with listening(host, port) as listener:
+        brief.configure()
+        said(f"reflexarc mcp: http://{address}/mcp, for those who bring the token in {path}")
+        with suppress(KeyboardInterrupt):
+            listener_of(app).run(sockets=[listener])
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens there; raises ConfigError where it can't."""
+    bare = host.strip("[]")
+    try:
+        return socket.create_server((bare, port), family=socket.AF_INET6 if ":" in bare else socket.AF_INET)
+    except OSError as error:
+        raise ConfigError(
+            f"can't listen on {host}:{port}: {error.strerror}; take another port, or end the program that has it"
+        ) from error
+
+
+def listener_of(
+    app: ASGIApp, *, connections: int = MAX_CONNECTIONS, idle_time: int = IDLE_TIME
+) -> uvicorn.Server:
+    """What serves the application on a socket."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app, http=Connection, ws="none", log_config=None, access_log=False, server_header=False,
+            limit_concurrency=connections, timeout_keep_alive=idle_time, timeout_graceful_shutdown=GRACE,
+        )
     )  # fmt: skip
 
 
@@ -53,21 +72,17 @@ def application(
     server: MCPServer[Any],
     host: str,
     port: int,
-    token: str | None,
+    token: str,
     *,
-    rate: int = MAX_RATE,
+    rate: float = MAX_RATE,
     body_time: float = BODY_TIME,
 ) -> ASGIApp:
-    """The server as an ASGI application; raises ConfigError where it would be open to others without a token.
+    """The server as an ASGI application for those who bring the token.
 
     Off loopback, where names of this host aren't known, the token stands for the check of Host; browsers, which send
     an Origin, are refused there.
     """
     loopback = is_loopback(host)
-    if not loopback and token is None:
-        raise ConfigError(f"{host} is not loopback: give --token-file, or listen on 127.0.0.1")
-    if token is not None and len(token) < MIN_TOKEN:
-        raise ConfigError(f"a token has at least {MIN_TOKEN} characters")
     hosts = [f"{name}:{port}" for name in dict.fromkeys((host, "localhost", "127.0.0.1", "[::1]"))]
     origins = [f"http://{name}" for name in hosts] if loopback else []
     app = server.streamable_http_app(
@@ -80,93 +95,3 @@ def application(
         host=host,
     )
     return Gate(app, token, origins, rate=rate, body_time=body_time)
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches an address."""
-    try:
-        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def read_token(path: Path) -> str:
-    """The bearer token in a file; raises ConfigError where it can't be read, or others can."""
-    try:
-        with path.open(encoding="ascii") as file:
-            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
-                raise ConfigError(f"others can read it: chmod 600 {path}", path=path)
-            return file.read(MAX_TOKEN).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"can't read the token: {error}", path=path) from error
-
-
-class Gate:
-    """Lets requests pass that bring the token, come from no foreign page, at a bearable rate and not too slowly."""
-
-    def __init__(
-        self, app: ASGIApp, token: str | None, origins: list[str], *, rate: int, body_time: float
-    ) -> None:
-        self._app = app
-        self._expected = None if token is None else f"Bearer {token}".encode()
-        self._origins = [origin.encode() for origin in origins]
-        self._rate = rate
-        self._body_time = body_time
-        self._left = float(rate)
-        self._counted = time.monotonic()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        refusal = self._refusal(scope)
-        if refusal is None:
-            await self._app(scope, _Timely(receive, self._body_time), send)
-            return
-        status, words, more = refusal
-        headers = [(b"content-type", b"text/plain"), *more]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": words + b"\n"})
-
-    def _refusal(self, scope: Scope) -> tuple[int, bytes, list[tuple[bytes, bytes]]] | None:
-        headers = dict(scope.get("headers", ()))
-        if not self._has_room():
-            return 429, b"too many requests", [(b"retry-after", b"1")]
-        if self._expected is not None and not hmac.compare_digest(
-            headers.get(b"authorization", b""), self._expected
-        ):
-            return 401, b"a bearer token is needed", [(b"www-authenticate", b"Bearer")]
-        origin = headers.get(b"origin")
-        if origin is not None and origin not in self._origins:
-            return 403, b"pages of other origins are not served", []
-        return None
-
-    def _has_room(self) -> bool:
-        now = time.monotonic()
-        self._left = min(self._rate, self._left + (now - self._counted) * self._rate)
-        self._counted = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
-
-
-class _Timely:
-    """Receives the body of one request, and says that the client is gone where it doesn't come in time."""
-
-    def __init__(self, receive: Receive, seconds: float) -> None:
-        self._receive = receive
-        self._deadline = time.monotonic() + seconds
-        self._whole = False
-
-    async def __call__(self) -> Message:
-        if self._whole:
-            return await self._receive()
-        try:
-            async with asyncio.timeout(self._deadline - time.monotonic()):
-                message = await self._receive()
-        except TimeoutError:
-            self._whole = True
-            return {"type": "http.disconnect"}
-        self._whole = message["type"] != "http.request" or not message.get("more_body", False)
-        return message

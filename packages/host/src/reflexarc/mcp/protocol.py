@@ -15,9 +15,10 @@ from mcp_types import CallToolResult, InitializeResult, InputRequiredResult, Too
 from pydantic import AnyUrl, ValidationError
 
 from reflexarc import __version__
-from reflexarc.errors import SafetyError
+from reflexarc.errors import ConfigError, SafetyError
 from reflexarc.mcp import auditing
 from reflexarc.mcp.advertising import without_elements
+from reflexarc.mcp.arguments import closed, require_known
 from reflexarc.mcp.asking import PATIENCE, Asking, said_no
 from reflexarc.mcp.changes import EVERY, Changes
 from reflexarc.mcp.results import failure
@@ -65,7 +66,7 @@ class Server(MCPServer[Any]):
 
     async def list_tools(self) -> list[Tool]:
         """The tools, those on elements of a desktop only while there are some."""
-        tools = await super().list_tools()
+        tools = [closed(tool) for tool in await super().list_tools()]
         if await self._changes.offers_elements():
             return tools
         return [without_elements(tool) if tool.name == "computer" else tool for tool in tools]
@@ -101,7 +102,11 @@ class Server(MCPServer[Any]):
             auditing.refused(no)
             return failure(no)
         try:
+            require_known(await super().list_tools(), name, arguments)
             return await super().call_tool(name, arguments, context)
+        except ConfigError as error:
+            auditing.refused(error)
+            return failure(error)
         except ToolError as error:
             auditing.unfit("arguments", _problem(error))
             raise

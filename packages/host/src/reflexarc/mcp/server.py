@@ -15,6 +15,7 @@ from pydantic import Field
 
 from reflexarc.errors import ConfigError
 from reflexarc.mcp import prompts, resources
+from reflexarc.mcp.arguments import Data, Document, Environment, Ref, Steps, Value
 from reflexarc.mcp.asking import PATIENCE
 from reflexarc.mcp.changes import EVERY
 from reflexarc.mcp.protocol import Server
@@ -89,7 +90,8 @@ Action = Literal[
     "cursor_position", "ax_dump", "ax_find", "ax_element_at", "ax_press", "ax_action", "ax_set_value", "ax_focus",
     "ax_wait", "launch_app",
 ]  # fmt: skip
-Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
+Number = Annotated[float, Field(ge=-1e6, le=1e6)]
+Pair = Annotated[list[Number], Field(min_length=2, max_length=2)]
 
 
 def _computer(server: MCPServer[Any], served: Served) -> None:
@@ -113,14 +115,14 @@ def _computer(server: MCPServer[Any], served: Served) -> None:
         scroll_direction: Literal["up", "down", "left", "right"] | None = None,
         scroll_amount: Annotated[int | None, Field(ge=1, le=100)] = None,
         duration: Annotated[
-            float | None, Field(ge=0, le=60, description="Seconds: wait, hold_key, ax_wait")
+            float | None, Field(ge=0, le=60, description="Seconds: wait, ax_wait; hold_key, at most 30")
         ] = None,
         region: Annotated[
-            list[float] | None,
+            list[Number] | None,
             Field(min_length=4, max_length=4, description="zoom: [left, top, right, bottom]"),
         ] = None,
-        ref: Annotated[str | int | None, Field(description="An element, from ax_dump or ax_find")] = None,
-        value: str | float | bool | None = None,
+        ref: Annotated[Ref | None, Field(description="An element, from ax_dump or ax_find")] = None,
+        value: Value | None = None,
         role: Annotated[
             str | None, Field(max_length=100, description="An element's role, such as AXButton")
         ] = None,
@@ -137,8 +139,11 @@ def _computer(server: MCPServer[Any], served: Served) -> None:
         """
         from reflexarc.mcp import computer as pixels
 
-        wish = pixels.Wish(action, coordinate, start_coordinate, text, scroll_direction, scroll_amount, duration,
-                           region, ref, value, role, name, screenshot)  # fmt: skip
+        wish = pixels.Wish(
+            action=action, coordinate=coordinate, start_coordinate=start_coordinate, text=text,
+            scroll_direction=scroll_direction, scroll_amount=scroll_amount, duration=duration, region=region,
+            ref=ref, value=value, role=role, name=name, screenshot=screenshot,
+        )  # fmt: skip
         return await pixels.computer(served.hub, machine, wish)
 
 
@@ -151,7 +156,7 @@ def _guest(server: MCPServer[Any], served: Served) -> None:
         ctx: Context,
         timeout: Annotated[float, Field(gt=0, le=3600)] = 120.0,
         cwd: Annotated[str | None, Field(max_length=4096)] = None,
-        env: Annotated[dict[str, str] | None, Field(max_length=100)] = None,
+        env: Environment | None = None,
     ) -> CallToolResult:
         """Run a shell command inside the guest; its output is told as it comes, and its exit status at the end."""
         from reflexarc.machine.capabilities import Command
@@ -232,7 +237,7 @@ def _control(server: MCPServer[Any], served: Served) -> None:
 
 RunId = Annotated[str, Field(max_length=64)]
 Playbook = Annotated[
-    str | dict[str, Any], Field(description="A playbook's path or name, YAML or JSON text, or an object")
+    Document, Field(description="A playbook's path or name, YAML or JSON text, or an object")
 ]
 Seconds = Annotated[float, Field(ge=0, le=600)]
 
@@ -256,7 +261,7 @@ def _runs(server: MCPServer[Any], served: Served) -> None:
         machine: MachineName,
         playbook: Playbook,
         ctx: Context,
-        vars: dict[str, Any] | None = None,  # noqa: A002
+        vars: Data | None = None,  # noqa: A002
         wait: Annotated[Seconds, Field(description="Seconds to wait for its end or its question")] = 60.0,
     ) -> CallToolResult:
         """Run a playbook on a machine: its outcome, or the question it asks when it meets what it doesn't know.
@@ -292,18 +297,20 @@ def _answers(server: MCPServer[Any], served: Served) -> None:
     @answering
     async def reply_escalation(
         run_id: RunId,
-        escalation_id: Annotated[int, Field(description="As run_status says; 0 resumes an interrupted run")],
+        escalation_id: Annotated[
+            int, Field(ge=0, le=2**31, description="As run_status says; 0 resumes an interrupted run")
+        ],
         reply: Literal["resume", "amend", "act", "teach", "abort"],
         ctx: Context,
         playbook: Annotated[Playbook | None, Field(description="amend: the new playbook")] = None,
-        resume_at: Annotated[str | int | None, Field(description="amend: step name or index")] = None,
-        steps: Annotated[list[dict[str, Any]] | None, Field(description="act: steps to do now")] = None,
-        phase: Annotated[str, Field(description="teach: what this screen is")] = "",
+        resume_at: Annotated[Ref | None, Field(description="amend: step name or index")] = None,
+        steps: Annotated[Steps | None, Field(description="act: steps to do now")] = None,
+        phase: Annotated[str, Field(max_length=200, description="teach: what this screen is")] = "",
         text: Annotated[str, Field(max_length=1000, description="teach: a regular expression it shows")] = "",
         needle: Annotated[
             str, Field(max_length=180_000, description="teach: a PNG cut from its frame, in base64")
         ] = "",
-        element: Annotated[dict[str, Any] | None, Field(description="teach: an element it shows")] = None,
+        element: Annotated[Data | None, Field(description="teach: an element it shows")] = None,
         reason: Annotated[str, Field(max_length=1000, description="abort: why")] = "",
         wait: Seconds = 60.0,
     ) -> CallToolResult:

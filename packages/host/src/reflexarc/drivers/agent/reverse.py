@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import socket
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
@@ -53,11 +53,15 @@ class Reverse:
                 f"another program of this host waits for agents on {self._path}; end it first"
             )
         self._path.unlink(missing_ok=True)
-        mask = os.umask(0o177)
+        listener = socket.socket(socket.AF_UNIX)
         try:
-            self._server = await asyncio.start_unix_server(self._called, self._path, limit=CHUNK)
-        finally:
-            os.umask(mask)
+            listener.bind(str(self._path))
+            # Nobody can connect before it listens.
+            self._path.chmod(0o600)
+            self._server = await asyncio.start_unix_server(self._called, sock=listener, limit=CHUNK)
+        except BaseException:
+            listener.close()
+            raise
 
     async def _called(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._waiting) == SPARE:

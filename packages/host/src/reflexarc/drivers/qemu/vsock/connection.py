@@ -5,7 +5,6 @@ Source: VIRTIO 1.2, 5.10.6.3 Buffer Space Management; 5.10.6.5 Stream Sockets.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
 from reflexarc.drivers.qemu.vsock.host import Stream
@@ -53,8 +52,7 @@ class Connection:
         self._pending = {REQUEST if by_host else RESPONSE}
         self._window = self._taken = self._sent = 0
         self._forwarded = self._told = 0
-        self._backlog: deque[memoryview] = deque()
-        self._backlog_size = 0
+        self._backlog = bytearray()
 
     # Towards the guest.
 
@@ -154,7 +152,7 @@ class Connection:
         size = sum(map(len, pieces))
         if not size:
             return
-        if self._backlog_size + size > WINDOW:
+        if len(self._backlog) + size > WINDOW:
             raise GuestError("it sent more than our window")
         if self.guest_shut & NO_SEND:
             raise GuestError("it sent after it had ended")
@@ -165,39 +163,35 @@ class Connection:
             self._forward(size)
             return
         self._forward(written)
-        if written < size:
-            kept = b"".join(skipped(pieces, written, size))
-            self._backlog.append(memoryview(kept))
-            self._backlog_size += len(kept)
+        for piece in skipped(pieces, written, size):
+            self._backlog += piece
 
     def flush(self) -> None:
         """Pass on what was kept, as far as the host program takes it now."""
-        while self._backlog:
-            first = self._backlog[0]
-            written = self._write([first])
+        if self._backlog:
+            with memoryview(self._backlog) as kept:
+                written = self._write([kept])
             if self.host_deaf:
                 return
             self._forward(written)
-            self._backlog_size -= written
-            if written < len(first):
-                self._backlog[0] = first[written:]
+            del self._backlog[:written]
+            if self._backlog:
                 return
-            self._backlog.popleft()
         if self.guest_shut & NO_SEND:
             self.stream.end_writing()
 
     def lose_host(self) -> None:
         """The host program receives no more: what was kept for it is dropped, as will be what comes."""
         self.host_deaf = True
-        self._forward(self._backlog_size)
-        self._backlog.clear()
-        self._backlog_size = 0
+        self._forward(len(self._backlog))
+        # Not cleared: it is lent to the stream where its write is what failed.
+        self._backlog = bytearray()
         self._end(NO_RECEIVE)
 
     @property
     def backlog(self) -> int:
         """How many bytes are kept for the host program."""
-        return self._backlog_size
+        return len(self._backlog)
 
     def shut(self, directions: int) -> None:
         """The guest will not receive, or not send, any more."""
