@@ -156,7 +156,7 @@ def test_over_tcp_with_a_token(secrets: Path, tmp_path: Path) -> None:
         async with lent(tmp_path, **settings, token=f"file:{secrets / 'token'}") as found:
             await works(found)
         async with lent(tmp_path, **settings, token=f"file:{secrets / 'other'}") as found:
-            with pytest.raises(OperationRejectedError, match="wants a hello with its token") as refused:
+            with pytest.raises(OperationRejectedError, match=r"its token first; look at `token`") as refused:
                 await found.agent.look()
             assert refused.value.code == "not_authorized"
             assert TOKEN[::-1] not in str(refused.value)

@@ -179,7 +179,7 @@ def test_a_hundred_connections_at_once_and_one_that_nobody_reads(guest: Guest) -
             got = list(pool.map(lambda size: ask(guest.path, "echo", pattern(size)), sizes))
     assert [len(one) for one in got] == sizes
     assert all(one == pattern(len(one)) for one in got)
-    # What was sent to the program that reads nothing is kept for as long as that one lives.
+    # What was sent to the program that reads nothing is kept for half a minute.
     until(lambda: open_files(guest) <= before + 1)
 
 

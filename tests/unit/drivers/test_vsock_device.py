@@ -342,6 +342,30 @@ def test_a_guest_that_reads_slowly_after_the_end_is_given_time(rig: Rig) -> None
     assert len(rig.device) == 0
 
 
+@pytest.mark.parametrize("reads", [0, 3])
+def test_what_a_guest_never_reads_is_not_kept_for_ever_once_its_program_is_gone(rig: Rig, reads: int) -> None:
+    program = rig.opened(window=1000)
+    program.says += b"n" * 10_000
+    arrived = joined(rig.leaves(program))
+    for _ in range(reads):
+        rig.now += LINGER - 1
+        rig.device.expire()
+        arrived += joined(rig.send(CREDIT_UPDATE, window=1000, forwarded=len(arrived)))
+    assert (len(arrived), len(rig.device), rig.device.waits) == (1000 * (1 + reads), 1, True)
+    for _ in range(2):
+        rig.now += LINGER
+        rig.device.expire()
+        rig.got()
+    assert (program.closed, len(rig.device), rig.device.waits) == (True, 0, False)
+
+
+def test_a_guest_that_never_reads_keeps_a_program_waiting_that_is_there(rig: Rig) -> None:
+    program = rig.writes(rig.opened(window=1000), b"n" * 10_000)
+    rig.now += 100 * LINGER
+    rig.device.expire()
+    assert (len(joined(program)), len(rig.device), rig.device.waits) == (1000, 1, False)
+
+
 def test_a_guest_that_never_answers_a_request_is_given_up(rig: Rig) -> None:
     program = Program()
     assert rig.device.open(program, PORT)

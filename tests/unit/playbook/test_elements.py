@@ -78,6 +78,16 @@ def test_a_name_without_value_is_an_error() -> None:
         evaluate(ElementIs(Selector(name="{{ nobody }}")), sight(THERE))
 
 
+@pytest.mark.parametrize("key", ["role", "name", "value", "text"])
+def test_a_text_that_the_machine_leaves_empty_is_an_error_and_does_not_fit_every_element(key: str) -> None:
+    """What isn't asked for any more would be there whenever the rest is."""
+    condition = ElementIs(Selector.of({"role": "AXButton", key: "{{ said.stdout }}"}))
+    seen = replace(sight(THERE), scope={"said": {"stdout": ""}})
+    with pytest.raises(PlaybookError, match="has no text once its names are looked up"):
+        evaluate(condition, seen)
+    assert spell(condition)
+
+
 def test_it_looks_at_the_machine_and_is_spelt() -> None:
     assert is_evidential(Not(SAVE))
     assert list(capabilities_of(SAVE)) == ["accessibility"]

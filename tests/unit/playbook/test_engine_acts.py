@@ -170,6 +170,27 @@ class TestExpect:
         state = engine.advance(engine.advance(state, Intended(1.01)), Acted(1.1, "unknown", "gone"))
         assert observe(state, "grub_menu", 11.2, changed_at=0.9).stage is Stage.HELD
 
+    @pytest.mark.parametrize(
+        ("step", "asks"),
+        [
+            ({"action": "exec", "args": {"argv": ["make"]}}, True),
+            ({"action": "run_serial", "args": {"command": "make"}}, True),
+            ({"action": "upload", "args": {"source": "a", "target": "/a"}}, True),
+            ({"action": "download", "args": {"source": "/a", "target": "a"}}, True),
+            ({"action": "ax_press", "args": {"name": "Save"}}, False),
+            (PRESS, False),
+        ],
+    )
+    def test_unknown_without_an_expectation_asks_where_only_the_result_tells(
+        self, step: dict[str, object], asks: bool
+    ) -> None:
+        state = engine.advance(engine.advance(start(step), Intended(1.0)), Acted(1.1, "unknown", "gone"))
+        if not asks:
+            assert (state.outcome, len(state.warnings)) == (Outcome.SUCCEEDED, 1)
+            return
+        assert state.escalation is not None
+        assert (state.escalation.reason, state.escalation.detail) == (Reason.CONNECTION_LOST, "gone")
+
 
 class TestDoubt:
     def acting(self, **step: object) -> RunState:

@@ -253,6 +253,25 @@ class TestActing:
         for path in tmp_path.rglob("*"):
             assert not path.is_file() or b"open sesame" not in path.read_bytes(), path
 
+    @pytest.mark.parametrize("name", ["open sesame", "open"])
+    def test_no_picture_is_kept_of_a_hold_whose_outline_shows_a_secret(
+        self, tmp_path: Path, name: str
+    ) -> None:
+        """No reader reads a desktop's picture; its tree tells what is on it."""
+        _, state = run(
+            tmp_path,
+            desktop(field(name)),
+            {"wait_for": {"element": {"text": "never"}}, "timeout": 0.3},
+            secrets={"pw": "open sesame"},
+        )
+        assert state.escalation is not None
+        assert state.escalation.outline is not None
+        shown = name == "open"
+        assert ("********" in state.escalation.outline) is not shown
+        assert (state.escalation.frame is not None) is shown
+        pictures = [path for path in tmp_path.rglob("*") if path.suffix in (".png", ".webp")]
+        assert bool(pictures) is shown
+
 
 class TestRefs:
     def test_one_that_this_run_registered(self, tmp_path: Path) -> None:

@@ -54,6 +54,11 @@ class Action:
         return self.operation is not None and not self.operation.startswith("observe.")
 
     @property
+    def is_told_by_result(self) -> bool:
+        """Whether its exit status, or a file, says what became of it, and no screen does."""
+        return self.capability in ("shell", "files", "console")
+
+    @property
     def needs(self) -> frozenset[str]:
         """The capabilities without which it can't be done; what is pointed at is on a screen."""
         own = frozenset() if self.capability is None else frozenset({self.capability})

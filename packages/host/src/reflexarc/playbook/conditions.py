@@ -9,6 +9,7 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import TypeAlias
 
+from reflexarc.errors import PlaybookError
 from reflexarc.machine.accessibility import Selector
 from reflexarc.machine.policy import EVIDENCE_MAX_AGE
 from reflexarc.observation import (
@@ -95,10 +96,13 @@ class ElementIs:
     selector: Selector
 
     def rendered(self, scope: Mapping[str, object]) -> Selector:
-        """The selector with its names looked up; raises PlaybookError for a name that has no value."""
+        """The selector with its names looked up.
+
+        Raises PlaybookError for a name that has no value, and where that leaves a text empty, which would not be asked.
+        """
         own = self.selector
         role, name, value, text = (
-            None if part is None else render(part, scope)
+            None if part is None else _some(part, render(part, scope))
             for part in (own.role, own.name, own.value, own.text)
         )
         return replace(own, role=role, name=name, value=value, text=text)
@@ -108,6 +112,12 @@ class ElementIs:
         """The texts of the selector."""
         own = self.selector
         return tuple(part for part in (own.role, own.name, own.value, own.text) if part is not None)
+
+
+def _some(template: str, rendered: str) -> str:
+    if not rendered:
+        raise PlaybookError(f"{template!r} of the element has no text once its names are looked up")
+    return rendered
 
 
 def element_key(selector: Selector) -> str:

@@ -377,10 +377,11 @@ def _acted(state: RunState, event: Acted) -> RunState:
 
 
 def _unknown_delivery(state: RunState, event: Acted) -> RunState:
-    """Delivery unknown is never repeated: `expect` decides; without one a destructive step asks."""
+    """Delivery unknown is never repeated: `expect` decides; without one, what is destructive or has no result asks."""
     if state.step.expect is not None:
         return stepping.after_act(replace(state, attempts=state.step.retries), event.at)
-    if state.step.authorisation is not None:
+    without_result = state.step.spec is not None and state.step.spec.is_told_by_result
+    if state.step.authorisation is not None or without_result:
         return stepping.escalate(state, Reason.CONNECTION_LOST, event.at, state.seen, detail=event.error)
     warning = f"{state.step.name}: it is unknown whether this was delivered ({event.error})"
     return stepping.enter(replace(state, warnings=(*state.warnings, warning)), state.index + 1, event.at)

@@ -82,6 +82,20 @@ class Gallery:
         else:
             self._noted.append((at, frame))
 
+    def forget(self, frame: Frame) -> None:
+        """Remove what is stored of a picture, and what was noted; it shows what nothing may show."""
+        self._noted.clear()
+        self._settle()
+        ref = _name(frame)
+        kept = tuple(one for one in self._index.frames if one.ref != ref)
+        gone = len(self._index.frames) - len(kept)
+        if not gone:
+            return
+        self._index = Index(kept, self._index.thinned, self._index.dropped + gone)
+        self._write_index()
+        with suppress(OSError):
+            (self._folder / ref).unlink()
+
     def develop(self) -> None:
         """Store in the background what was noted; does nothing while that is still under way."""
         if not (self._noted or self._missed) or (self._work is not None and not self._work.done()):
@@ -123,7 +137,7 @@ class Gallery:
 
     def _written(self, frame: Frame) -> str:
         """The file of the frame's content, written unless it is there."""
-        target = self._folder / f"phase-{fingerprint(frame)}.webp"
+        target = self._folder / _name(frame)
         if not target.exists():
             part = target.with_suffix(".part")
             part.write_bytes(encoded(frame))
@@ -150,6 +164,10 @@ class Gallery:
         except OSError:
             with suppress(OSError):
                 part.unlink()
+
+
+def _name(frame: Frame) -> str:
+    return f"phase-{fingerprint(frame)}.webp"
 
 
 def yielding() -> None:

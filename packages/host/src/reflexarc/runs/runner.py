@@ -338,7 +338,13 @@ class Runner:
         except MachineError:
             return
         clean = self._redacted(seen)
-        outline = self._redactor.text(await self.watcher.outline(MAX_OUTLINE))
-        frame, ref = self.watcher.frame_of(seen), self._store(seen)
+        read = await self.watcher.outline(MAX_OUTLINE)
+        outline = self._redactor.text(read)
+        frame = self.watcher.frame_of(seen)
+        if outline != read and frame is not None:
+            # The tree tells what no reader sees in a picture.
+            self._hidden.add(frame.number)
+            self._gallery.forget(frame)
+        ref = self._store(seen)
         kept = FrameRef(ref, frame.width, frame.height) if frame is not None and ref else None
         self._record(Shown(time.monotonic(), clean.text, kept, outline))

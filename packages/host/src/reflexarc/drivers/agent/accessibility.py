@@ -105,6 +105,8 @@ class AgentAccessibility:
                 found = await self._first(selector)
                 if found is not None:
                     return found
+                if not left:
+                    raise self._overdue(gone=False)
 
     async def at(self, x: float, y: float) -> Element | None:
         request = requests.AxElementAt(x, y)
@@ -168,11 +170,7 @@ class AgentAccessibility:
             if gone is not bool(found):
                 return found[0] if found else None
             if loop.time() >= end:
-                raise OperationTimeoutError(
-                    f"the element was not {'gone' if gone else 'there'} in time; look at the tree",
-                    machine=self._agent.machine,
-                    operation=TREE,
-                )
+                raise self._overdue(gone=gone)
             await asyncio.sleep(min(POLL, max(0.0, end - loop.time())))
 
     async def _act(
@@ -196,6 +194,13 @@ class AgentAccessibility:
                 code="stale_ref",
             )
         return own
+
+    def _overdue(self, *, gone: bool) -> OperationTimeoutError:
+        return OperationTimeoutError(
+            f"the element was not {'gone' if gone else 'there'} in time; look at the tree",
+            machine=self._agent.machine,
+            operation=TREE,
+        )
 
     def _too_old(self, control: Control, what: str) -> CapabilityError:
         return CapabilityError(

@@ -52,7 +52,9 @@ def refused(failure: Failure, request: Request, *, machine: str, operation: str)
         return OperationTimeoutError(
             f"its agent gave {request.op} up: {said(failure.error)}", machine=machine, operation=operation
         )
-    if code in ("not_authorized", "unsupported") and detail:
+    if code == "not_authorized" and request.op in ("ping", "hello"):
+        text = f"{text}; look at `token` in the inventory: it has to be the agent's own"
+    elif code in ("not_authorized", "unsupported") and detail:
         text = f"{text}; {detail}"
     return OperationRejectedError(text, machine=machine, operation=operation, code=code, detail=detail)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import IO
 
 from reflexarc.drivers.agent.client import Agent
 from reflexarc.drivers.agent.conversation import TIMEOUT, Conversation
 from reflexarc.drivers.agent.errors import valid
-from reflexarc.errors import OperationRejectedError, PeerProtocolError
+from reflexarc.errors import ConfigError, OperationRejectedError, PeerProtocolError
 from reflexarc_wire.replies import ReadFileReply, WriteFileReply
 from reflexarc_wire.requests import ReadFile, Request, WriteFile
 
@@ -32,16 +32,17 @@ class AgentFiles:
 
     async def read(self, path: str) -> AsyncGenerator[bytes, None]:
         async with self._transfer(_read_request(path, 0), "files.read") as conversation:
-            digest, offset = hashlib.sha256(), 0
+            digest, offset, first = hashlib.sha256(), 0, None
             while True:
                 piece = await self._piece(conversation, path, offset)
+                first = piece.size if first is None else first
                 digest.update(piece.data)
                 offset += len(piece.data)
                 if piece.data:
                     yield piece.data
                 if piece.eof:
                     break
-            await self._verify(conversation, path, offset, digest.hexdigest())
+            await self._verify(conversation, path, offset, first, digest.hexdigest())
 
     async def write(self, path: str, pieces: AsyncIterator[bytes], *, mode: int) -> None:
         """The whole is taken in first: an agent is told the size and the digest, and nothing is sent of half a file."""
@@ -51,7 +52,6 @@ class AgentFiles:
         async with self._transfer(checked, "files.write") as conversation:
             with tempfile.SpooledTemporaryFile(IN_MEMORY) as kept:
                 size, digest = await _gathered(pieces, kept)
-                kept.seek(0)
                 await self._send(conversation, path, kept, size, digest, mode)
 
     @asynccontextmanager
@@ -65,15 +65,20 @@ class AgentFiles:
             raise self._wrong(f"its agent sent another part of {path} than it was asked for", "files.read")
         return reply
 
-    async def _verify(self, conversation: Conversation, path: str, size: int, digest: str) -> None:
-        """Compare digests, where the file is what was read: one that is appended to, or made as it is read, isn't."""
+    async def _verify(
+        self, conversation: Conversation, path: str, size: int, first: int, digest: str
+    ) -> None:
+        """Compare digests, where the file is what was read: one that is appended to, or made as it is read, isn't.
+
+        first: what the file's size was said to be at the beginning; none that is made as it is read gets smaller.
+        """
         told = await conversation.ask(
             ReadFile(path, size, 0, True),
             ReadFileReply,
             operation="files.read",
             timeout=TIMEOUT + size / DIGEST_RATE,
         )
-        if told.size == size and told.sha256 != digest:
+        if told.size < first or (told.size == size and told.sha256 != digest):
             raise OperationRejectedError(
                 f"{path} was changed while it was read; read it again",
                 machine=self._agent.machine,
@@ -106,13 +111,27 @@ class AgentFiles:
 
 
 async def _gathered(pieces: AsyncIterator[bytes], kept: IO[bytes]) -> tuple[int, str]:
-    """Keep the pieces; returns how many bytes they are, and their digest."""
+    """Keep the pieces, and go to their beginning; returns how many bytes they are, and their digest."""
     digest, size = hashlib.sha256(), 0
     async for piece in pieces:
         digest.update(piece)
         size += len(piece)
-        await asyncio.to_thread(kept.write, piece)
+        with _room():
+            await asyncio.to_thread(kept.write, piece)
+    with _room():
+        await asyncio.to_thread(kept.seek, 0)
     return size, digest.hexdigest()
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"what is to be written can't be kept in {tempfile.gettempdir()} until it is whole: {error.strerror}; "
+            "make room there, or have TMPDIR name another folder; nothing of it was sent"
+        ) from error
 
 
 def _read_request(path: str, offset: int) -> ReadFile:

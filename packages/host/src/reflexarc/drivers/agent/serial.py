@@ -21,7 +21,7 @@ class VirtioSerial:
     """The unix socket of QEMU's character device; a lock keeps a second program from hanging there."""
 
     def __init__(self, path: Path, lock: Path) -> None:
-        self.name = f"virtio_serial:{path}"
+        self.name = f"virtio_serial:{path} (one program at a time)"
         self._path = path
         self._lock = FileLock(lock)
         self._port: Port | None = None

@@ -6,6 +6,7 @@ import asyncio
 import re
 import shlex
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from reflexarc.drivers.agent.client import Agent
@@ -45,7 +46,8 @@ class AgentShell:
                 end = asyncio.get_running_loop().time() + command.timeout + self._grace
             owed = 0
             while True:
-                frame = await self._next(conversation, end, command)
+                async with self._before(end, command):
+                    frame = await conversation.next(operation=OPERATION)
                 match frame:
                     case Stdout(data):
                         yield Output(Stream.STDOUT, data)
@@ -61,7 +63,8 @@ class AgentShell:
                         continue
                 owed += len(data)
                 if request.window is not None and owed >= WINDOW // 4:
-                    await conversation.send(Credit(owed), operation=OPERATION)
+                    async with self._before(end, command):
+                        await conversation.send(Credit(owed), operation=OPERATION)
                     owed = 0
 
     async def _begin(self, conversation: Conversation, request: Exec) -> None:
@@ -72,10 +75,14 @@ class AgentShell:
         except TimeoutError as error:
             raise self._unanswered("the agent did not take the command") from error
 
-    async def _next(self, conversation: Conversation, end: float | None, command: Command) -> object:
+    @asynccontextmanager
+    async def _before(self, end: float | None, command: Command) -> AsyncGenerator[None, None]:
+        """Raise OperationTimeoutError at the end of a command's time, also where nothing has to be waited for."""
         try:
             async with asyncio.timeout_at(end):
-                return await conversation.next(operation=OPERATION)
+                yield
+            if end is not None and asyncio.get_running_loop().time() >= end:
+                raise TimeoutError
         except TimeoutError as error:
             raise self._unanswered(f"the command did not end within {command.timeout:g} s") from error
 

@@ -38,7 +38,7 @@ MAX_CONNECTIONS = 1000
 # As long as so many refusals wait for room in the guest's ring, it is not listened to.
 MAX_REFUSALS = 256
 CONNECT_PATIENCE = 5.0
-# How long a guest may keep what it was sent before the host ended; as long again as it goes on reading.
+# How long a guest may keep what the host wrote before it ended; as long again as it goes on reading.
 LINGER = 30.0
 ANSWER_PATIENCE = 2.0
 # Host ports begin where no guest program listens by custom.
@@ -134,6 +134,9 @@ class Device:
         connection.lose_host()
         if connection.guest_shut & NO_RECEIVE:
             connection.end_host()
+        if self._lives(connection):
+            # Its guest program may never read what was written before.
+            self._deadlines.setdefault(connection, self._clock() + LINGER)
         self._queue(connection)
         self._after(connection)
 
@@ -250,7 +253,7 @@ class Device:
         self._keep(connection)
 
     def _apply(self, connection: Connection, header: Header, pieces: Sequence[memoryview]) -> None:
-        if connection.hear(header) and connection.ended:
+        if connection.hear(header) and connection.is_open and connection in self._deadlines:
             connection.asked = False
             self._deadlines[connection] = self._clock() + LINGER
         if connection.stalled and connection.credit > 0:
