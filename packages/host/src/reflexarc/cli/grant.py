@@ -80,7 +80,11 @@ def grant() -> None:
     "--expires", type=_Duration(), default=900.0, show_default="15m", help="For how long it can be used."
 )
 @click.option(
-    "--count", type=click.IntRange(1, 100), default=1, show_default=True, help="Acts of each operation of a run; calls of a machine in all."
+    "--count",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Acts of each operation of a run; calls of a machine in all.",
 )
 @inventory_option
 def give(

@@ -259,6 +259,13 @@ class Journal:
                 raise sqlite3.DatabaseError("a row of it is no run")
         return [Summary(*row) for row in rows]
 
+    def summary(self, run_id: str) -> Summary:
+        """The run of that id; raises RunError where there is none."""
+        for run in self.runs():
+            if run.run_id == run_id:
+                return run
+        raise RunError(f"there is no run {run_id}; `reflexarc runs list` shows all", run_id=run_id)
+
     def find(self, prefix: str) -> str:
         """The whole id of the one run whose id begins so; raises RunError where none or several do."""
         with self._translated():
