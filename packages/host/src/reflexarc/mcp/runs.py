@@ -47,6 +47,7 @@ class Runs:
         self._hub = hub
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._leaving: set[asyncio.Task[None]] = set()
 
     async def start(self, machine: str, playbook: Playbook, variables: Mapping[str, object]) -> str:
         """Begin a run and return its id; it goes on by itself until it has ended or is held.
@@ -104,7 +105,7 @@ class Runs:
             guard(entry, dry_run=self._hub.dry_run).check_run("run.cancel", run=run.run_id)
             driven = self._driven.get(run.run_id)
             if driven is not None:
-                await _stopped(driven)
+                await self._stopped(driven)
             at_end = ending(run, by=BY, dry_run=self._hub.dry_run)
             await abort(journal, places().runs, run.run_id, reason, by=BY, at_end=at_end)
 
@@ -132,7 +133,13 @@ class Runs:
     async def close(self) -> None:
         """Leave the runs that are under way: they are interrupted, and anybody can go on with them."""
         for task in list(self._tasks):
-            await _stopped(task)
+            await self._stopped(task)
+
+    async def _stopped(self, task: asyncio.Task[None]) -> None:
+        """Stop driving, where that isn't over; what closes its machine is left to do so."""
+        if task not in self._leaving:
+            task.cancel()
+        await asyncio.wait([task])
 
     async def _drive(self, entry: Entry, begin: Begin) -> str:
         """Have a run driven in a task of its own, which no client's going away ends; return its id once it began."""
@@ -142,7 +149,10 @@ class Runs:
 
         def ended(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
+            self._leaving.discard(task)
             error = None if task.cancelled() else task.exception()
+            if begun.done() and not begun.exception() and self._driven.get(begun.result()) is task:
+                del self._driven[begun.result()]
             if not begun.done():
                 begun.set_exception(error or RunError("the server was stopped", run_id=""))
                 begun.exception()
@@ -169,13 +179,8 @@ class Runs:
                 begun.set_result(run.id)
                 await run.drive()
             finally:
-                del self._driven[run.id]
+                self._leaving.add(task)
                 run.release()
-
-
-async def _stopped(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait([task])
 
 
 def status(run_id: str, *, image: bool = True) -> CallToolResult:
