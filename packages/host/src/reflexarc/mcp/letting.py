@@ -7,16 +7,14 @@ from contextlib import suppress
 from reflexarc.errors import ConfigError, SafetyError
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import entry_of_run
-from reflexarc.inventory.places import places
-from reflexarc.machine.audit import AuditLog
 from reflexarc.machine.guard import Guard
+from reflexarc.mcp import auditing
 from reflexarc.runs.journal import Journal, Summary
 
 
 def guard(entry: Entry, *, dry_run: bool = False) -> Guard:
     """The guard of a machine before an agent, for what needs no open machine."""
-    audit = AuditLog(places().audit).write
-    return Guard(entry.name, entry.policy, agent=True, via="mcp", dry_run=dry_run, audit=audit)
+    return Guard(entry.name, entry.policy, agent=True, via="mcp", dry_run=dry_run, audit=auditing.write)
 
 
 def found(journal: Journal, run_id: str) -> tuple[Summary, Entry]:

@@ -16,6 +16,7 @@ from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import open_session
 from reflexarc.inventory.places import places
 from reflexarc.inventory.replying import Record, ending, give, given_already, taken_up
+from reflexarc.mcp import auditing
 from reflexarc.mcp.hub import Hub
 from reflexarc.mcp.letting import found, guard, readable
 from reflexarc.mcp.playbooks import find
@@ -172,6 +173,7 @@ class Runs:
             dry_run=self._hub.dry_run,
             holder="a run of an agent (MCP)",
             launch=self._hub.may_launch(entry),
+            audit=auditing.write,
         ) as session:
             run = await begin(session)
             self._driven[run.id] = task

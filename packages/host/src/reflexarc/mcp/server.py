@@ -1,24 +1,23 @@
-"""The MCP server: its tools, named and described, and how it lives.
+"""The MCP server's tools, named and described.
 
 What a tool does is loaded when it is called: the SDK alone takes a second, and a client waits for the list.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from anyio import CancelScope
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import CallToolResult, Tool, ToolAnnotations
+from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from reflexarc import __version__
 from reflexarc.errors import ConfigError
 from reflexarc.mcp import prompts, resources
-from reflexarc.mcp.advertising import without_elements
+from reflexarc.mcp.asking import PATIENCE
+from reflexarc.mcp.changes import EVERY
+from reflexarc.mcp.protocol import Server
 from reflexarc.mcp.results import answering
 from reflexarc.mcp.serving import Served
 
@@ -36,41 +35,15 @@ MachineName = Annotated[str, Field(description="The machine's name, see `machine
 Text = Annotated[str, Field(max_length=100_000)]
 
 
-class Server(MCPServer[Any]):
-    """The SDK's server, with tools told as the machines are at that moment."""
+def build(
+    inventory: Path | None = None, *, dry_run: bool = False, patience: float = PATIENCE, every: float = EVERY
+) -> Server:
+    """The server for the machines of an inventory; with dry_run nothing is ever sent to one.
 
-    def __init__(self, served: Served) -> None:
-        @asynccontextmanager
-        async def life(_: MCPServer[Any]) -> AsyncIterator[None]:
-            try:
-                yield
-            finally:
-                # A client that is gone cancels what it called for, and must not cancel the letting go of keys.
-                with CancelScope(shield=True):
-                    await served.close()
-
-        super().__init__(
-            "reflexarc",
-            title="reflexarc",
-            version=__version__,
-            instructions=INSTRUCTIONS,
-            lifespan=life,
-            log_level="WARNING",
-        )
-        self.served = served
-
-    async def list_tools(self) -> list[Tool]:
-        """The tools, those on elements of a desktop only while there are some."""
-        tools = await super().list_tools()
-        if await self.served.offers_elements():
-            return tools
-        return [without_elements(tool) if tool.name == "computer" else tool for tool in tools]
-
-
-def build(inventory: Path | None = None, *, dry_run: bool = False) -> Server:
-    """The server for the machines of an inventory; with dry_run nothing is ever sent to one."""
+    patience: seconds that a person at a client has to answer; every: seconds between two looks for agents.
+    """
     served = Served(inventory, dry_run=dry_run)
-    server = Server(served)
+    server = Server(served, INSTRUCTIONS, patience=patience, every=every)
     _look(server, served)
     _computer(server, served)
     _guest(server, served)
@@ -131,7 +104,11 @@ def _computer(server: MCPServer[Any], served: Served) -> None:
         ] = None,
         text: Annotated[
             str | None,
-            Field(description="type: the text; key: such as ctrl+s; ax_action: the action", max_length=4000),
+            Field(
+                description="type: the text; key: such as ctrl+s; clicks, scroll: keys held, such as shift; ax_action: "
+                "the action",
+                max_length=4000,
+            ),
         ] = None,
         scroll_direction: Literal["up", "down", "left", "right"] | None = None,
         scroll_amount: Annotated[int | None, Field(ge=1, le=100)] = None,
@@ -323,6 +300,9 @@ def _answers(server: MCPServer[Any], served: Served) -> None:
         steps: Annotated[list[dict[str, Any]] | None, Field(description="act: steps to do now")] = None,
         phase: Annotated[str, Field(description="teach: what this screen is")] = "",
         text: Annotated[str, Field(max_length=1000, description="teach: a regular expression it shows")] = "",
+        needle: Annotated[
+            str, Field(max_length=180_000, description="teach: a PNG cut from its frame, in base64")
+        ] = "",
         element: Annotated[dict[str, Any] | None, Field(description="teach: an element it shows")] = None,
         reason: Annotated[str, Field(max_length=1000, description="abort: why")] = "",
         wait: Seconds = 60.0,
@@ -334,17 +314,17 @@ def _answers(server: MCPServer[Any], served: Served) -> None:
 
         data = playbooks.data(playbook, served.hub.inventory()) if playbook is not None else None
         answer = Reply(reply, playbook=data, resume_at=resume_at, steps=steps or (), reason=reason, phase=phase,
-                       text=text, element=element)  # fmt: skip
+                       text=text, needle=needle, element=element)  # fmt: skip
         await served.runs.reply(run_id, escalation_id, answer)
         await served.runs.wait(run_id, wait, _saying(ctx))
         return status(run_id)
 
-    @server.tool(annotations=ACTS)
+    @server.tool(annotations=DESTROYS)
     @answering
     async def cancel_run(
         run_id: RunId, reason: Annotated[str, Field(max_length=1000)] = "cancelled by an agent"
     ) -> CallToolResult:
-        """End a run that is held, interrupted or under way here; what it did stays done."""
+        """End a run that is held, interrupted or under way here, and a machine launched for it; what it did stays."""
         from reflexarc.mcp.runs import status
 
         await served.runs.cancel(run_id, reason)

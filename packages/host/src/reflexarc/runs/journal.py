@@ -20,7 +20,7 @@ from reflexarc.errors import JournalError, RunError
 from reflexarc.machine.lock import FileLock
 
 if TYPE_CHECKING:
-    from reflexarc.playbook.events import Event
+    from reflexarc.playbook.events import Event, Started
     from reflexarc.playbook.state import RunState
 
 VERSION = 1
@@ -207,6 +207,21 @@ class Journal:
                 return Record(tuple(events), tuple(walls), f"event {expected} can't be read: {error}")
             walls.append(wall)
         return Record(tuple(events), tuple(walls))
+
+    def start(self, run_id: str) -> Started:
+        """The start of a run; raises RunError where it can't be read."""
+        from reflexarc.playbook.events import Started
+        from reflexarc.runs.codec import decode
+
+        with self._translated():
+            row = self._db.execute(
+                "SELECT kind, body FROM events WHERE run_id = ? AND number = 0", (run_id,)
+            ).fetchone()
+        with suppress(ValueError):
+            event = decode(*row) if row else None
+            if isinstance(event, Started):
+                return event
+        raise RunError(f"run {run_id}: its start can't be read", run_id=run_id)
 
     def count(self, run_id: str) -> int:
         """How many events the run has."""
