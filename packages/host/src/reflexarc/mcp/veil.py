@@ -98,7 +98,7 @@ def check_picture(frame: Frame) -> None:
     if veil is not None and veil.hides(frame):
         raise SafetyError(
             f"{veil.machine}: no picture: a run that was given a secret is open on it, and it shows, or isn't held by "
-            "this server; run_status has the run's own picture, and a person can end the run with `reflexarc runs abort`",
+            "this server; run_status has the run's own picture, and a person can end it with `reflexarc runs abort`",
             rule="secret",
             operation="observe.frames",
         )
