@@ -162,3 +162,27 @@ def test_resources_say_why_they_cannot_be_read(tmp_path: Path, uri: str) -> None
             assert await completed(client) == []
 
     asyncio.run(ask())
+
+
+@pytest.mark.parametrize(("allowed", "asked"), [('["observe"]', True), ('["input"]', False), ("[]", False)])
+def test_a_list_of_tools_asks_no_machine_that_agents_may_not_look_at(
+    tmp_path: Path, allowed: str, asked: bool
+) -> None:
+    connected: list[object] = []
+
+    def heard(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.append(reader)
+        writer.close()
+
+    async def ask() -> None:
+        inventory = tmp_path / "reflexarc.toml"
+        inventory.write_text(
+            f'[machines.m]\ndrivers = ["agent"]\nallow = {{people = ["*"], agents = {allowed}}}\n'
+            'agent = {enabled = true, transport = "unix", path = "agent"}\n'
+        )
+        async with await asyncio.start_unix_server(heard, tmp_path / "agent"), inside(inventory) as client:
+            for _ in range(3):
+                await client.list_tools()
+
+    asyncio.run(ask())
+    assert bool(connected) is asked
