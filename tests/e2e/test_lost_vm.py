@@ -81,14 +81,16 @@ def test_the_same_vm_is_no_news(command: Command, held: str) -> None:
     assert process(command) == first
 
 
+@pytest.mark.parametrize("words", [["abort"], ["reply"]])
 def test_an_abort_ends_the_vm_of_a_run_whose_inventory_is_gone(
-    command: Command, lab: Path, held: str
+    command: Command, lab: Path, held: str, words: list[str]
 ) -> None:
     assert process(command) is not None
     (lab / "reflexarc.toml").unlink()
     assert "is gone; put it back" in command("runs", "reply", held, "resume").stderr
-    done = command("runs", "abort", held)
-    assert (done.returncode, done.stdout) == (0, f"run {held}: aborted\n")
+    done = command("runs", *words, held, *(["abort"] if words == ["reply"] else []))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(command("runs", "show", held, "--json").stdout)["outcome"] == "aborted"
     (lab / "reflexarc.toml").write_text(INVENTORY)
     assert process(command) is None
     assert list((lab / "state").rglob("owner")) == []

@@ -13,11 +13,12 @@ import pytest
 from mcp import Client
 from tests.e2e.test_hostile import ALL, DESTRUCTIVE, STEPS, commands, keys_of
 from tests.guests import build_cdrom
-from tests.mcp_lab import MODES, call, give, http_server, inside, over_http, refused, says_yes, values
+from tests.mcp_lab import MODES, audited, call, give, http_server, inside, over_http, refused, says_yes, values
 
 from reflexarc.inventory import entries
-from reflexarc.inventory.opening import running_vm, start_vm, stop_vm
+from reflexarc.inventory.opening import open_session, owner, running_vm, start_vm, stop_vm
 from reflexarc.machine.chords import Board
+from reflexarc.runs.run import Run
 
 pytestmark = [pytest.mark.guest, pytest.mark.timeout(300)]
 
@@ -122,6 +123,99 @@ async def answer(client: Client, run_id: str, **reply: Any) -> None:
         await call(client, "reply_escalation", run_id=run_id, escalation_id=number, wait=5, **given)
     if not reply:
         await call(client, "cancel_run", run_id=run_id)
+
+
+WAITS: dict[str, Any] = {
+    "name": "waits",
+    "steps": [{"name": "x", "wait_for": "memtest", "timeout": 0.1}],
+}
+DONE: dict[str, Any] = {
+    "name": "done",
+    "steps": [{"name": "enough", "action": "note", "args": {"text": "x"}}],
+}
+ENDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "cancel": ("cancel_run", {}),
+    "abort": ("reply_escalation", {"reply": "abort"}),
+    "amend": ("reply_escalation", {"reply": "amend", "playbook": DONE, "resume_at": 0}),
+}
+
+
+async def ended_by(client: Client, run_id: str, how: str) -> str:
+    """End a held run as an agent, and say what became of it."""
+    tool, arguments = ENDS[how]
+    more = {"escalation_id": 1, "wait": 30, **arguments} if tool == "reply_escalation" else arguments
+    await values(client, tool, run_id=run_id, **more)
+    return str((await values(client, "run_wait", run_id=run_id, timeout=30))["outcome"])
+
+
+async def answered(run: Run) -> None:
+    """Go on with a held run once somebody has answered it, as a person's program does that stays."""
+    await run.wait_for_reply()
+    await run.drive()
+    run.release()
+
+
+@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("driven", [False, True], ids=["left", "driven"])
+def test_no_end_of_a_persons_run_switches_its_machine_off(
+    tmp_path: Path, inventory: Path, how: str, driven: bool
+) -> None:
+    """The machine was launched for the run, and agents have hands, and no leave to switch it off."""
+    stop_vm(entries.load(inventory).entry("lab"))
+    inventory.write_text(
+        inventory.read_text().replace('agents = ["*"]', 'agents = ["observe", "input", "power.on"]')
+    )
+    entry = entries.load(inventory).entry("lab")
+
+    async def ask() -> None:
+        async with open_session(entry, holder="a person") as session, inside(inventory) as client:
+            run = await session.begin(WAITS, by="a person")
+            await run.drive()
+            assert run.escalation is not None
+            assert owner(entry) == run.id
+            going_on = asyncio.create_task(answered(run)) if driven else None
+            if going_on is None:
+                run.release()
+            assert await ended_by(client, run.id, how) in ("aborted", "succeeded")
+            if going_on is not None:
+                await going_on
+        assert running_vm(entry) is not None
+        async with inside(inventory) as client:
+            # Nor is it taken for one that an agent's run was launched for.
+            ran = await values(client, "run_playbook", machine="lab", playbook=DONE, wait=30)
+            assert ran["outcome"] == "succeeded"
+        assert running_vm(entry) is not None
+
+    asyncio.run(ask())
+    assert reached(tmp_path) == []
+    refusals = [(line["who"], line["why"], line["allowed"]) for line in audited("power.off")]
+    assert refusals == [("agent mcp", "allow.agents", False)]
+
+
+@pytest.mark.parametrize("whose", ["an agent's", "granted"])
+def test_a_machine_ends_with_an_agents_run_or_on_a_grant(tmp_path: Path, inventory: Path, whose: str) -> None:
+    entry = entries.load(inventory).entry("lab")
+    stop_vm(entry)
+
+    async def ask() -> None:
+        async with inside(inventory) as client:
+            if whose == "granted":
+                async with open_session(entry, holder="a person") as session:
+                    run = await session.begin(WAITS, by="a person")
+                    await run.drive()
+                    run.release()
+                run_id = run.id
+                give(inventory, "lab", power__off=None)
+            else:
+                ran = await values(client, "run_playbook", machine="lab", playbook=WAITS, wait=30)
+                run_id = ran["run_id"]
+            assert owner(entry) == run_id
+            await ended_by(client, run_id, "cancel")
+
+    asyncio.run(ask())
+    assert running_vm(entry) is None
+    (line,) = audited("power.off")
+    assert (line["who"], line["allowed"], line["run"] != "") == ("agent mcp", True, True)
 
 
 def reached(folder: Path) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflexarc.drivers.replay.driver import open_replay
-from reflexarc.drivers.replay.script import ReplayScript
+from reflexarc.drivers.replay.script import ReplayGuest, ReplayScript
 from reflexarc.errors import JournalError, MachineError, SafetyError
-from reflexarc.machine.capabilities import BootDevice, PowerState
+from reflexarc.machine.capabilities import BootDevice, Command, Exited, PowerState
 from reflexarc.machine.guard import Guard, Permit
 from reflexarc.machine.machine import Machine
 from reflexarc.machine.policy import CLASSES, OPERATIONS, Policy, covers
+from reflexarc.runs.secrets import Redactor
 
 Line = Mapping[str, object]
 
@@ -100,6 +102,28 @@ def test_a_log_that_cannot_be_written_lets_nothing_pass() -> None:
         assert (lent.sent, guard.sends) == ([], 0)
 
     asyncio.run(run())
+
+
+def test_the_log_has_what_was_run_without_the_secrets_of_the_run() -> None:
+    lines: list[Line] = []
+
+    async def run() -> None:
+        lent = open_replay(ReplayScript(guest=ReplayGuest()), machine="lab")
+        guard = Guard("lab", Policy(), audit=lines.append)
+        shell = Machine("lab", lent, guard).shell
+        with guard.acting_for(Redactor(["it's open"]).text, run="7", step="run"):
+            for command in (
+                Command("echo it's open"),
+                Command(argv=("echo", "it's open"), env={"PW": "it's open"}),
+            ):
+                async with aclosing(shell.run(command)) as said:
+                    assert [type(piece) async for piece in said][-1] is Exited
+        async with aclosing(shell.run(Command("x" * 9_000))) as said:
+            assert [piece async for piece in said]
+
+    asyncio.run(run())
+    assert [line["command"] for line in lines] == ["echo ********", ["echo", "********"], "x" * 9_000]
+    assert [line["env"] for line in lines] == [[], ["PW"], []]
 
 
 def test_a_permit_is_for_one_act_with_its_arguments_on_fresh_evidence() -> None:

@@ -91,8 +91,9 @@ def test_agents_that_may_only_look_are_written_down_when_they_answer_a_run(tmp_p
             await refused(client, "cancel_run", run_id=run_id)
 
     asyncio.run(ask())
-    (line,) = audited("run.reply")
-    assert (line["why"], line["tool"], line["allowed"]) == ("allow.agents", "cancel_run", False)
+    (line,) = audited("run.cancel")
+    assert (line["why"], line["allowed"], line["run"] != "") == ("allow.agents", False, True)
+    assert str(line["client"]).startswith("mcp")
 
 
 def test_a_line_says_which_arguments_are_wrong_and_not_what_is_in_them(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def sent() -> list[object]:
     return [
         line["operation"]
         for line in audited()
-        if line["allowed"] and not str(line["operation"]).startswith("observe.")
+        if line["allowed"] and not str(line["operation"]).startswith(("observe.", "run."))
     ]
 
 

@@ -297,23 +297,6 @@ def test_a_destructive_step_asks_for_a_grant_that_no_agent_gives(tmp_path: Path)
     assert [line["who"] for line in audited("power.cycle") if line["allowed"]] == ["agent mcp"]
 
 
-def test_who_may_only_look_answers_no_run(tmp_path: Path) -> None:
-    inventory = write_lab(tmp_path)
-
-    async def ask() -> None:
-        async with inside(inventory) as client:
-            ran = await held(client)
-            for kind in ("resume", "abort"):
-                failed = await refused(
-                    client, "reply_escalation", run_id=ran["run_id"], escalation_id=1, reply=kind
-                )
-                assert (failed["rule"], failed["operation"]) == ("allow.agents", "run.reply")
-                assert "a person must answer" in failed["message"]
-            assert (await refused(client, "cancel_run", run_id=ran["run_id"]))["rule"] == "allow.agents"
-
-    asyncio.run(ask())
-
-
 def test_a_run_that_is_none_is_an_error_everywhere(tmp_path: Path) -> None:
     async def ask() -> None:
         async with inside(write_lab(tmp_path, "*")) as client:

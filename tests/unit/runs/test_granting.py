@@ -42,13 +42,34 @@ def test_one_call_uses_a_grant_up(tmp_path: Path) -> None:
     assert book.open() == []
 
 
-def test_a_count_belongs_to_the_one_that_began_it(tmp_path: Path) -> None:
+def test_a_count_is_kept_in_the_book(tmp_path: Path) -> None:
     book = GrantBook(tmp_path)
-    for_calls(book, power_reset=None, count=2)
-    one, other = MachineGrants(book, "lab-1"), MachineGrants(book, "lab-1")
-    uses = [one.use("power.reset", {}), other.use("power.reset", {}), one.use("power.reset", {}),
-            one.use("power.reset", {})]  # fmt: skip
-    assert [use is not None for use in uses] == [True, False, True, False]
+    given = for_calls(book, power_reset=None, count=3)
+    one, other = MachineGrants(book, "lab-1"), MachineGrants(GrantBook(tmp_path), "lab-1")
+    left = []
+    for machine in (one, other):
+        assert machine.use("power.reset", {}) == f"grant {given.id} by ann"
+        left.append([GrantBook(tmp_path).left(grant) for grant in book.open()])
+    assert left == [[2], [1]]
+    assert one.use("power.reset", {}) is not None
+    assert [machine.use("power.reset", {}) for machine in (one, other)] == [None, None]
+    assert book.open() == []
+
+
+def test_what_is_left_of_a_begun_one_expires_and_is_revoked(tmp_path: Path) -> None:
+    now = 1000.0
+    book = GrantBook(tmp_path, lambda: now)
+    for_calls(book, power_reset=None, count=3, seconds=2)
+    machine = MachineGrants(book, "lab-1")
+    assert machine.use("power.reset", {}) is not None
+    now = 1003.0
+    assert not machine.has("power.reset", {})
+    assert machine.use("power.reset", {}) is None
+    again = for_calls(book, power_reset=None, count=3)
+    assert machine.use("power.reset", {}) is not None
+    assert book.use_up(book.find(again.id), "revoked")
+    assert not machine.has("power.reset", {})
+    assert machine.use("power.reset", {}) is None
 
 
 @pytest.mark.parametrize(
@@ -106,15 +127,16 @@ def test_a_revoked_one_is_gone_and_a_used_one_cannot_be_revoked(tmp_path: Path) 
         book.find(given.id)
 
 
-def test_of_many_programs_one_wins(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [1, 5])
+def test_of_many_programs_one_wins(tmp_path: Path, count: int) -> None:
     program = (
         "import sys; from pathlib import Path; from reflexarc.runs.granting import *; "
         "machine = MachineGrants(GrantBook(Path(sys.argv[1])), 'lab-1'); sys.stdin.read(); "
         "print(sum(machine.use('power.reset', {}) is not None for _ in range(40)))"
     )
     book = GrantBook(tmp_path)
-    for _ in range(20):
-        for_calls(book, power_reset=None)
+    for _ in range(20 // count):
+        for_calls(book, power_reset=None, count=count)
     racers = [
         subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE,
                          stdout=subprocess.PIPE, text=True)

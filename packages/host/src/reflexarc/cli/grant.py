@@ -68,8 +68,8 @@ class _Grants(click.Group):
 def grant() -> None:
     """Authorise destructive operations in advance: for a run, or for one call to a machine.
 
-    A run gets them with the next reply, for its steps as they stand now. A machine's serve one program that calls it
-    directly; there an operation with an argument is written with it, such as media.mount=/images/a.iso.
+    A run gets them with the next reply, for its steps as they stand now. A machine's serve --count direct calls
+    of it; there an operation with an argument is written with it, such as media.mount=/images/a.iso.
     """
 
 
@@ -80,7 +80,11 @@ def grant() -> None:
     "--expires", type=_Duration(), default=900.0, show_default="15m", help="For how long it can be used."
 )
 @click.option(
-    "--count", type=click.IntRange(1, 100), default=1, show_default=True, help="Acts of each operation."
+    "--count",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Acts of each operation of a run; calls of a machine in all.",
 )
 @inventory_option
 def give(
@@ -188,12 +192,14 @@ def _confirm(names: Sequence[str]) -> None:
 @json_option
 def list_grants(as_json: bool) -> None:
     """List the grants that can still be used."""
-    found = GrantBook(places().grants).open()
+    book = GrantBook(places().grants)
+    found = book.open()
     if as_json:
-        click.echo(dump([_row(one) for one in found]))
+        click.echo(dump([{**_row(one), "left": book.left(one)} for one in found]))
         return
     for one in found:
-        whom = f"run {one.run}" if one.run else f"one call to {one.machine}"
+        left = book.left(one)
+        whom = f"run {one.run}" if one.run else f"{left} call{'s' * (left > 1)} to {one.machine}"
         click.echo(
             f"{one.id}  {', '.join(_spelt(one))} for {whom}, until {_clock(one.expires)}, by {one_line(one.by)}"
         )
@@ -215,7 +221,7 @@ def _spelt(one: Grant) -> list[str]:
 @grant.command()
 @click.argument("grant_id", metavar="ID")
 def revoke(grant_id: str) -> None:
-    """Take back a grant that was not used yet. An id may be cut short."""
+    """Take back what is left of a grant. An id may be cut short."""
     book = GrantBook(places().grants)
     found = book.find(grant_id)
     if not book.use_up(found, f"revoked by {person()}"):

@@ -22,7 +22,6 @@ from reflexarc.runs.journal import Journal, Summary
 from reflexarc.runs.ownership import is_driven, standing
 
 if TYPE_CHECKING:
-    from reflexarc.inventory.entries import Entry
     from reflexarc.runs.ledger import Ledger
 
 
@@ -156,7 +155,7 @@ def reply(
     Exits as `run` does, with 0 once an abort, or a reply to a run that another process drives, was taken.
     """
     from reflexarc.cli.driving import make_reply
-    from reflexarc.inventory.opening import end_of_run
+    from reflexarc.inventory.replying import ending, give
     from reflexarc.runs.ledger import Ledger, require_held
     from reflexarc.runs.replies import record_reply
 
@@ -191,15 +190,12 @@ def reply(
         for warning in ledger.state.warnings[len(known) :]:
             click.echo(f"  warning: {one_line(warning)}", err=True)
 
-    if is_driven(places().runs, run_id):
-        answered(ledger)
-        return 0
-    if kind == "abort":
-        answered(ledger)
-        call(end_of_run(_entry(ledger, inventory), run_id))
+    at_end = ending(journal.summary(run_id), inventory) if kind == "abort" else None
+    left = call(give(ledger, answered, at_end))
+    if left is None:
         return 0
     with interrupting(run_id):
-        return call(_go_on(ledger, pairs(secrets, "--secret"), inventory, as_json=as_json, answered=answered))
+        return call(_go_on(ledger, pairs(secrets, "--secret"), inventory, as_json=as_json, record=left))
 
 
 @runs.command()
@@ -210,6 +206,7 @@ def reply(
 def resume(run_id: str, secrets: tuple[str, ...], inventory: Path | None, as_json: bool) -> int:
     """Go on with a run that was interrupted; what it was about to do is looked at, never done twice."""
     from reflexarc.cli.ending import exit_code
+    from reflexarc.inventory.replying import given_already
     from reflexarc.runs.ledger import Ledger
 
     journal = _journal()
@@ -221,7 +218,9 @@ def resume(run_id: str, secrets: tuple[str, ...], inventory: Path | None, as_jso
     if is_driven(places().runs, run_id):
         raise MachineBusyError(f"run {run_id} is driven by another process", machine=ledger.state.machine)
     with interrupting(run_id):
-        return call(_go_on(ledger, pairs(secrets, "--secret"), inventory, as_json=as_json))
+        return call(
+            _go_on(ledger, pairs(secrets, "--secret"), inventory, as_json=as_json, record=given_already)
+        )
 
 
 @runs.command()
@@ -230,22 +229,12 @@ def resume(run_id: str, secrets: tuple[str, ...], inventory: Path | None, as_jso
 @inventory_option
 def abort(run_id: str, reason: str, inventory: Path | None) -> int:
     """End a run that is held or interrupted, and the VM that was launched for it."""
-    from reflexarc.inventory.opening import end_of_lost_run, end_of_run, entry_of_run, inventory_of_run
+    from reflexarc.inventory.replying import ending
     from reflexarc.runs.run import abort as abort_run
 
     journal = _journal()
     run_id = journal.find(run_id)
-    found = next(run for run in journal.runs() if run.run_id == run_id)
-    own = inventory_of_run(run_id)
-    lost = own is not None and not own.exists()
-    entry = None if lost else entry_of_run(run_id, found.machine, inventory)
-
-    async def at_end(ended: str) -> None:
-        if entry is None:
-            end_of_lost_run(found.machine, found.place, ended)
-        else:
-            await end_of_run(entry, ended)
-
+    at_end = ending(journal.summary(run_id), inventory)
     call(abort_run(journal, places().runs, run_id, reason, by=person(), at_end=at_end))
     click.echo(f"run {run_id}: aborted")
     return 0
@@ -257,12 +246,13 @@ async def _go_on(
     inventory: Path | None,
     *,
     as_json: bool,
-    answered: Callable[[Ledger], None] | None = None,
+    record: Callable[[Ledger], None],
 ) -> int:
-    """Open the machine, take the run up, answer it where that was asked, and drive it on."""
+    """Open the machine, take the run up, journal what is left of an answer, and drive it on."""
     from reflexarc.cli.driving import drive
     from reflexarc.cli.progress import view
-    from reflexarc.inventory.opening import open_session
+    from reflexarc.inventory.opening import entry_of_run, open_session
+    from reflexarc.inventory.replying import taken_up
     from reflexarc.runs.secrets import IN_MEMORY, resolve
 
     values = {name: resolve(name, reference) for name, reference in secrets.items()}
@@ -270,23 +260,11 @@ async def _go_on(
     for name, reference in ledger.state.secrets.items() if interactive else ():
         if reference == IN_MEMORY and name not in values:
             values[name] = click.prompt(name, hide_input=True, err=True)
-    async with open_session(_entry(ledger, inventory), holder=f"run {ledger.state.run_id}") as session:
+    entry = entry_of_run(ledger.state.run_id, ledger.state.machine, inventory)
+    async with open_session(entry, holder=f"run {ledger.state.run_id}") as session:
         shown = view()
-        run = session.take_up(ledger.state.run_id, secret_values=values, listener=shown)
-        try:
-            if answered is not None:
-                session.lock.acquire()
-                answered(run.runner.ledger)
-        except BaseException:
-            run.release()
-            raise
+        run = taken_up(session, ledger.state.run_id, record, secret_values=values, listener=shown)
         return await drive(run, shown, as_json=as_json, interactive=interactive)
-
-
-def _entry(ledger: Ledger, inventory: Path | None) -> Entry:
-    from reflexarc.inventory.opening import entry_of_run
-
-    return entry_of_run(ledger.state.run_id, ledger.state.machine, inventory)
 
 
 def _journal(*, read_only: bool = False) -> Journal:

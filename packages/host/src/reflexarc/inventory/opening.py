@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 
 from reflexarc.drivers.qemu import launch as qemu_vm
-from reflexarc.errors import ConfigError, ConnectError, JournalError, MachineError, RunError
+from reflexarc.errors import ConfigError, ConnectError, JournalError, MachineError, RunError, SafetyError
 from reflexarc.inventory import entries, sameness
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.lending import open_lent, qemu_config, refreshing, switched_off
@@ -23,11 +23,13 @@ from reflexarc.machine.hostpaths import HostPaths
 from reflexarc.machine.lock import MachineLock
 from reflexarc.machine.machine import Machine
 from reflexarc.machine.routing import route
-from reflexarc.playbook.events import Thawed
-from reflexarc.runs.granting import GrantBook
+from reflexarc.playbook.events import Event, Thawed
+from reflexarc.runs.authors import begun_by_agent, last_author
+from reflexarc.runs.granting import GrantBook, MachineGrants
 from reflexarc.runs.journal import Journal
 from reflexarc.runs.ledger import Ledger
 from reflexarc.runs.session import Session
+from reflexarc.runs.teaching import is_agent
 from reflexarc.sensing.ladder import Ladder
 from reflexarc.sensing.recognise import load_recognisers
 from reflexarc.sensing.watcher import Watcher
@@ -121,13 +123,43 @@ def _has_open_run(entry: Entry) -> bool:
         return True
 
 
-async def end_of_run(entry: Entry, run_id: str) -> None:
-    """A run has ended: the VM that was launched for it ends with it; one that it froze while held goes on."""
+async def end_of_run(entry: Entry, run_id: str, *, by: str = "", dry_run: bool = False) -> None:
+    """A run has ended: the VM that was launched for it ends with it; one that it froze while held goes on.
+
+    by: who drove or ended it, where that was an agent. Where an agent's word ended what a person began, the VM ends
+    only if that agent may switch it off, and goes on as one that was started by itself otherwise.
+    """
     if owner(entry) == run_id:
-        await asyncio.to_thread(stop_vm, entry)
-    elif not launched(entry) or running_vm(entry) is not None:
+        if await asyncio.to_thread(_may_end, entry, run_id, by, dry_run=dry_run):
+            await asyncio.to_thread(stop_vm, entry)
+            return
+        _owner_file(entry).unlink(missing_ok=True)
+    if not dry_run and (not launched(entry) or running_vm(entry) is not None):
         with suppress(RunError):
             await _let_go(entry, run_id)
+
+
+def _may_end(entry: Entry, run_id: str, by: str, *, dry_run: bool) -> bool:
+    """Tell whether the VM of a run may end with it, as the journal says who began and answered it."""
+    events: Sequence[Event] = ()
+    with suppress(RunError, JournalError), closing(Journal(places().journal, read_only=True)) as journal:
+        events = journal.read(run_id).events
+    last = last_author(events)
+    by = last if is_agent(last) else by
+    if not is_agent(by):
+        return True
+    audit = AuditLog(places().audit).write
+    if begun_by_agent(events) and not dry_run:
+        audit({"machine": entry.name, "operation": "power.off", "who": by, "allowed": True,
+               "why": "launched for a run that an agent began", "run": run_id})  # fmt: skip
+        return True
+    grants = MachineGrants(GrantBook(places().grants), entry.place)
+    via = by.partition(" ")[2]
+    guard = Guard(entry.name, entry.policy, agent=True, via=via, dry_run=dry_run, audit=audit, grants=grants)
+    with suppress(SafetyError):
+        guard.check("power.off", run=run_id)
+        return True
+    return False
 
 
 async def _let_go(entry: Entry, run_id: str) -> None:
@@ -235,7 +267,9 @@ async def open_session(
         audit=audit or AuditLog(found.audit).write,
     )
     mark = f"{_SESSION}{os.getpid()}"
-    if launch and launched(entry) and (running_vm(entry) is None or _is_left(entry, journal)):
+    # An agent that may launch a VM may not therefore end one that others left.
+    is_free = running_vm(entry) is None or (not agent and _is_left(entry, journal))
+    if launch and launched(entry) and is_free:
         _own(entry, mark)
 
     def at_begin(run_id: str) -> None:
@@ -245,7 +279,8 @@ async def open_session(
         except OSError as error:
             raise JournalError(f"can't write the run's folder: {error.strerror}", path=note) from error
         # A VM that was launched for a session goes over to the run; one that was started by itself doesn't.
-        if (_mark(entry) or "").startswith(_SESSION):
+        now = _mark(entry) or ""
+        if now == mark or (not agent and now.startswith(_SESSION)):
             _own(entry, run_id)
         sameness.note(note.parent, running_vm(entry))
 
@@ -253,7 +288,7 @@ async def open_session(
         return sameness.replaced(found.runs / run_id, running_vm(entry))
 
     async def at_end(run_id: str) -> None:
-        await end_of_run(entry, run_id)
+        await end_of_run(entry, run_id, by=f"agent {via}" if agent else "", dry_run=dry_run)
 
     try:
         async with open_lent(entry) as lent:

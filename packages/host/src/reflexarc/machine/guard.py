@@ -69,6 +69,7 @@ class Guard:
     sends: int = 0
     _permits: list[Permit] = field(default_factory=list)
     _context: Mapping[str, object] = field(default_factory=dict)
+    _masked: Callable[[str], str] = str
     _watched: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -90,13 +91,17 @@ class Guard:
                 self._permits.remove(permit)
 
     @contextmanager
-    def acting_for(self, **context: object) -> Iterator[None]:
-        """Have the audit log say for which run and step operations are while the context lasts."""
-        before, self._context = self._context, context
+    def acting_for(self, masked: Callable[[str], str] = str, **context: object) -> Iterator[None]:
+        """Have the audit log say for which run and step operations are while the context lasts.
+
+        masked: gives a text without the run's secrets, for the log.
+        """
+        before = self._context, self._masked
+        self._context, self._masked = context, masked
         try:
             yield
         finally:
-            self._context = before
+            self._context, self._masked = before
 
     def watch(self, operation: str) -> None:
         """Let a reading pass that is repeated all the time: it is in the audit log once, a refusal each time."""
@@ -134,6 +139,15 @@ class Guard:
                 self.before_sending(operation)
         self._log(operation, {**details, **evidence}, allowed=True, why=why)
         self.sends += sends
+
+    def check_run(self, operation: str, **details: object) -> None:
+        """Let a run of the machine be read, begun, answered or cancelled, or raise SafetyError; one line of the log."""
+        try:
+            self.policy.check_run(operation, agent=self.agent, machine=self.machine)
+        except SafetyError as refusal:
+            self._log(operation, details, allowed=False, why=refusal.rule)
+            raise
+        self._log(operation, details, allowed=True, why="policy")
 
     def require_own(self) -> None:
         """Raise what the fence raises; asked again between the keys of a long text."""
@@ -206,4 +220,12 @@ class Guard:
         if self.audit is not None:
             who = f"agent {self.via}".rstrip() if self.agent else "person"
             line = {"machine": self.machine, "operation": operation, "who": who, "allowed": allowed}
-            self.audit({**line, "why": why, **self._context, **details})
+            self.audit(
+                {**line, "why": why, **self._context, **{k: self._clean(v) for k, v in details.items()}}
+            )
+
+    def _clean(self, value: object) -> object:
+        """A detail without secrets, also where it is a list."""
+        if isinstance(value, list | tuple):
+            return [self._clean(item) for item in value]
+        return self._masked(value) if isinstance(value, str) else value

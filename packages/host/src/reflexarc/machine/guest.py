@@ -18,8 +18,9 @@ class GuardedShell:
         self._guard = guard
 
     def run(self, command: Command) -> AsyncGenerator[Output | Exited, None]:
-        words = len(command.argv) or 1
-        self._guard.check("shell.exec", words=words, cwd=command.cwd, timeout=command.timeout)
+        # Words are not joined here: quotes around a secret would keep it from being masked.
+        said = {"command": command.line or list(command.argv), "cwd": command.cwd, "env": sorted(command.env)}
+        self._guard.check("shell.exec", **said, timeout=command.timeout)
         return self._shell.run(command)
 
 

@@ -62,6 +62,9 @@ _CLASS_OF = {
     "console.run": "shell",
 }  # fmt: skip
 
+RECORDED = ("observe.frames", "observe.text", "observe.console", "observe.tree")
+"""What the record of a run holds of its machine: who reads it needs them all."""
+
 CLASSES = frozenset(
     {"observe", "input", "shell", "files", "power", "media", "boot", "snapshot", "freeze", "step"}
 )
@@ -109,6 +112,30 @@ class Policy:
             rule=f"allow.{who}",
             operation=operation,
         )
+
+    def check_run(self, operation: str, *, agent: bool, machine: str) -> None:
+        """Raise SafetyError where the policy doesn't allow this kind of caller at the runs of the machine.
+
+        operation: `run.read` takes all that the record of a run holds; `run.begin`, `run.reply` and `run.cancel`, more
+        than looking, for a run holds its machine up and acts on it.
+        """
+        if operation == "run.read":
+            for reading in RECORDED:
+                self.check(reading, agent=agent, machine=machine)
+            return
+        allowed = self.agents if agent else self.people
+        if any(covers(allowed, one) for one in OPERATIONS if not one.startswith("observe.")):
+            return
+        who, verb = "agents" if agent else "people", operation.removeprefix("run.")
+        raise SafetyError(
+            f"{machine}: the policy lets {who} look only, so that a person must {_VERBS.get(verb, verb)} a run; an "
+            f"operator can add what its steps do, such as 'input', to allow.{who} in the inventory",
+            rule=f"allow.{who}",
+            operation=operation,
+        )
+
+
+_VERBS = {"reply": "answer", "cancel": "end"}
 
 
 def _both(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:

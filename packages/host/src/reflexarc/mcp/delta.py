@@ -9,6 +9,8 @@ from collections.abc import Awaitable
 
 from mcp_types import CallToolResult
 
+from reflexarc.errors import SafetyError
+from reflexarc.mcp import veil
 from reflexarc.mcp.hub import Opened
 from reflexarc.mcp.picture import picture
 from reflexarc.mcp.results import cleaned, fenced, result
@@ -28,6 +30,7 @@ async def acted(opened: Opened, action: str, act: Awaitable[None], *, screenshot
     after = await watcher.next(watcher.latest, PATIENCE) or watcher.latest or before
     await watcher.still(SETTLING, at_most=PATIENCE)
     after = watcher.latest or after
+    before, after = veil.covered(before), veil.covered(after)
     changed = after.changed_at > sent
     values: dict[str, object] = {"action": action, "done": True, "changed": changed, "phase": after.phase}
     words = [f"{action}: done. {_told(before, after, changed=changed)}"]
@@ -37,7 +40,10 @@ async def acted(opened: Opened, action: str, act: Awaitable[None], *, screenshot
         words.append(fenced("\n".join(new)))
     if not screenshot:
         return result("\n".join(words), values)
-    data, opened.scale = await asyncio.to_thread(picture, await opened.session.screen.screenshot())
+    try:
+        data, opened.scale = await asyncio.to_thread(picture, await opened.session.screen.screenshot())
+    except SafetyError as refusal:
+        return result("\n".join([*words, str(refusal)]), {**values, "withheld": str(refusal)})
     return result("\n".join(words), values, data)
 
 

@@ -20,7 +20,7 @@ from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import launched, open_session, running_vm, start_vm
 from reflexarc.machine.guard import Guard
 from reflexarc.machine.policy import covers
-from reflexarc.mcp import auditing
+from reflexarc.mcp import auditing, veil
 from reflexarc.mcp.advertising import PATIENCE
 from reflexarc.mcp.picture import Scale
 from reflexarc.runs.session import Session
@@ -83,6 +83,7 @@ class Hub:
         """The open machine, to look at; raises ConnectError where it can't be reached."""
         entry = self.entry(name)
         opened = await self._opened(entry)
+        veil.draw(opened.session)
         opened.using += 1
         try:
             yield opened

@@ -6,9 +6,11 @@ import asyncio
 
 from mcp_types import CallToolResult
 
+from reflexarc.errors import SafetyError
 from reflexarc.inventory import opening
 from reflexarc.inventory.entries import Entry
 from reflexarc.machine.frame import Frame
+from reflexarc.mcp import veil
 from reflexarc.mcp.hub import Hub, Opened
 from reflexarc.mcp.picture import picture
 from reflexarc.mcp.results import cleaned, fenced, result
@@ -46,7 +48,7 @@ async def observe(
 ) -> CallToolResult:
     """Look at a machine now."""
     async with hub.looking(machine) as opened:
-        seen = await opened.session.observe()
+        seen = veil.covered(await opened.session.observe())
         rung = seen.origin or seen.rung
         values: dict[str, object] = {
             "machine": machine, "phase": seen.phase, "confidence": round(seen.confidence, 3), "rung": rung,
@@ -82,7 +84,11 @@ async def _pictured(opened: Opened, frame: Frame, values: dict[str, object], *, 
     values["screen"] = {"width": frame.width, "height": frame.height}
     if not image:
         return []
-    data, scale = await asyncio.to_thread(picture, frame)
+    try:
+        data, scale = await asyncio.to_thread(picture, frame)
+    except SafetyError as refusal:
+        values["image"], values["withheld"] = None, str(refusal)
+        return []
     opened.scale = scale
     values["image"] = {"width": scale.width, "height": scale.height}
     return [data]

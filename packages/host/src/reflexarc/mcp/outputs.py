@@ -8,6 +8,7 @@ from collections import deque
 from pathlib import Path
 
 from reflexarc.errors import JournalError
+from reflexarc.mcp import veil
 
 MAX_KEPT = 4 << 20
 MAX_OUTPUTS = 16
@@ -24,6 +25,8 @@ class Outputs:
     def keep(self, data: bytes) -> str:
         """Keep an output, at most 4 MiB of it, and return its name; raises JournalError where the disk is full."""
         name = secrets.token_hex(4)
+        text = veil.withheld() or veil.masked(data.decode(errors="surrogateescape"))
+        data = text.encode(errors="surrogateescape")
         try:
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(

@@ -9,6 +9,7 @@ from PIL import Image
 
 from reflexarc.errors import ConfigError
 from reflexarc.machine.frame import Frame
+from reflexarc.mcp import veil
 
 MAX_WIDTH, MAX_HEIGHT = 1366, 768
 
@@ -44,7 +45,11 @@ class Scale:
 
 
 def picture(frame: Frame, region: tuple[int, int, int, int] | None = None) -> tuple[bytes, Scale]:
-    """A PNG of a frame, or of a region (left, top, right, bottom) of it, no larger than models take it."""
+    """A PNG of a frame, or of a region (left, top, right, bottom) of it, no larger than models take it.
+
+    Raises SafetyError where it would show the secret of a run.
+    """
+    veil.check_picture(frame)
     left, top, right, bottom = region or (0, 0, frame.width, frame.height)
     image = frame.image().crop((left, top, right, bottom))
     shrunk = min(1.0, MAX_WIDTH / image.width, MAX_HEIGHT / image.height)

@@ -10,7 +10,7 @@ from typing import ParamSpec
 from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent
 
 from reflexarc.errors import MachineError, ReflexarcError, RunError, SafetyError
-from reflexarc.mcp import auditing
+from reflexarc.mcp import auditing, veil
 
 P = ParamSpec("P")
 
@@ -21,6 +21,7 @@ _FENCE = "----- untrusted -----"
 
 def result(text: str, values: Mapping[str, object], *pictures: bytes) -> CallToolResult:
     """A result: words for the model, the same as values, PNG pictures."""
+    values = veil.without(values)
     content: list[ContentBlock] = [TextContent(type="text", text=text)]
     for data in pictures:
         encoded = base64.b64encode(data).decode("ascii")
@@ -30,11 +31,13 @@ def result(text: str, values: Mapping[str, object], *pictures: bytes) -> CallToo
 
 def cleaned(text: str) -> str:
     """Text without control characters, save for line ends and tabs."""
+    text = veil.masked(text)
     return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def fenced(text: str) -> str:
     """Text of a machine as the model gets it; it can't end its own fence."""
+    text = (text and veil.withheld()) or text
     inside = cleaned(text).replace(_FENCE, _FENCE.replace("-", "~")).strip("\n").rstrip()
     return f"{UNTRUSTED}\n{_FENCE}\n{inside}\n{_FENCE}" if inside else ""
 

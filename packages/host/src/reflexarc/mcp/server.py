@@ -326,12 +326,12 @@ def _answers(server: MCPServer[Any], served: Served) -> None:
         await served.runs.wait(run_id, wait, _saying(ctx))
         return status(run_id)
 
-    @server.tool(annotations=ACTS)
+    @server.tool(annotations=DESTROYS)
     @answering
     async def cancel_run(
         run_id: RunId, reason: Annotated[str, Field(max_length=1000)] = "cancelled by an agent"
     ) -> CallToolResult:
-        """End a run that is held, interrupted or under way here; what it did stays done."""
+        """End a run that is held, interrupted or under way here, and a machine launched for it; what it did stays."""
         from reflexarc.mcp.runs import status
 
         await served.runs.cancel(run_id, reason)

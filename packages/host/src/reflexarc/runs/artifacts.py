@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reflexarc.errors import JournalError
+from reflexarc.plainfiles import read_plain
 
 if TYPE_CHECKING:
     from reflexarc.machine.frame import Frame
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 SERIAL_LOG = "serial.txt"
 MAX_SERIAL = 1_000_000
 
+
+MAX_PICTURE = 8 << 20
 
 # What a person may want to open, by what it is.
 KEPT = {"video": "video.webp", "serial log": SERIAL_LOG}
@@ -31,6 +34,17 @@ def kept(folder: Path) -> dict[str, Path]:
             if path.stat().st_size:
                 found[what] = path
     return found
+
+
+def picture(folder: Path, name: str) -> bytes | None:
+    """A picture of that name in a run's folder; None where there is none, it is a link, or it is too large."""
+    path = folder / name
+    if "\0" in name or path.name != name or path.suffix != ".png" or path.is_symlink():
+        return None
+    with suppress(OSError):
+        data = read_plain(path, MAX_PICTURE)
+        return data if len(data) <= MAX_PICTURE else None
+    return None
 
 
 class RunFolder:

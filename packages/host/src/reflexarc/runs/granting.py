@@ -25,8 +25,8 @@ _ID = frozenset("0123456789abcdef")
 class Grant:
     """What one grant allows; times are seconds since the epoch.
 
-    For a run: keys, the acts of its playbook as it stood, and how many of each. For a direct call to the machine:
-    calls, an operation with the argument it is bound to (None: it has none), and count, how many of them.
+    For a run: keys, the acts of its playbook as it stood, and how many of each. For direct calls to the machine:
+    calls, an operation with the argument it is bound to (None: it has none), and count, how many of them in all.
     """
 
     id: str
@@ -57,7 +57,8 @@ def argument_of(operation: str, details: Mapping[str, object]) -> str | None:
 class GrantBook:
     """The grants of one user, a file each, private to them and sealed against change.
 
-    Using one up is making its mark, which the file system lets exactly one program do; revoking one is the same.
+    Using one up is making its mark, which the file system lets exactly one program do; revoking one is the same. Of a
+    count, each call makes a mark of its own, and the last one that of the whole.
     Raises JournalError when something can't be read or written.
     """
 
@@ -96,20 +97,35 @@ class GrantBook:
         with self._translated():
             names = sorted(self._folder.glob("*.grant"))
             found = [grant for name in names if (grant := self._read(name)) is not None]
-        now = self._clock()
-        valid = [g for g in found if g.created <= now < g.expires and not self._mark(g.id).exists()]
+        valid = [grant for grant in found if self._is_valid(grant) and not self._mark(grant.id).exists()]
         return sorted(valid, key=lambda grant: grant.created)
 
     def use_up(self, grant: Grant, user: str) -> bool:
         """Use a grant up for `user`; False where it expired, was revoked, or somebody else was first."""
-        if not grant.created <= self._clock() < grant.expires:
-            return False
+        return self._is_valid(grant) and self._marked(grant, 0, user)
+
+    def use_one(self, grant: Grant, user: str) -> bool:
+        """Use one call of a grant; False where it expired, was revoked, or others were first."""
+        with self._translated():
+            usable = self._is_valid(grant) and not self._mark(grant.id).exists()
+        return usable and any(self._marked(grant, number, user) for number in (*range(1, grant.count), 0))
+
+    def left(self, grant: Grant) -> int:
+        """How many calls of an open grant are left."""
+        return grant.count - sum(self._mark(grant.id, number).exists() for number in range(1, grant.count))
+
+    def _is_valid(self, grant: Grant) -> bool:
+        return grant.created <= self._clock() < grant.expires
+
+    def _marked(self, grant: Grant, number: int, user: str) -> bool:
+        """Make a mark of a grant, 0 being that of the whole; False where it is there."""
         with self._translated():
             try:
-                _write_new(self._mark(grant.id), json.dumps({"at": self._clock(), "by": user}))
+                _write_new(self._mark(grant.id, number), json.dumps({"at": self._clock(), "by": user}))
             except FileExistsError:
                 return False
-            self._file(grant.id).unlink(missing_ok=True)
+            if number == 0:
+                self._file(grant.id).unlink(missing_ok=True)
         return True
 
     def find(self, prefix: str) -> Grant:
@@ -123,8 +139,8 @@ class GrantBook:
     def _file(self, number: str) -> Path:
         return self._folder / f"{number}.grant"
 
-    def _mark(self, number: str) -> Path:
-        return self._folder / f"{number}.used"
+    def _mark(self, grant_id: str, number: int = 0) -> Path:
+        return self._folder / (f"{grant_id}.{number}.used" if number else f"{grant_id}.used")
 
     def _read(self, path: Path) -> Grant | None:
         """The grant in a file, None where others could have written it or it was changed since."""
@@ -163,12 +179,11 @@ class GrantBook:
 
 
 class MachineGrants:
-    """The open grants for direct calls to one machine; one that is begun here is this program's to its end."""
+    """The open grants for direct calls to one machine."""
 
     def __init__(self, book: GrantBook, place: str) -> None:
         self._book = book
         self._place = place
-        self._left: dict[str, tuple[Grant, int]] = {}
 
     def has(self, operation: str, details: Mapping[str, object]) -> bool:
         """Tell whether a grant covers the call; it is not used up by that."""
@@ -177,17 +192,12 @@ class MachineGrants:
     def use(self, operation: str, details: Mapping[str, object]) -> str | None:
         """Use one call of a grant and say of which, None where none covers it or others were first."""
         for grant in self._fitting(operation, details):
-            if grant.id not in self._left:
-                if not self._book.use_up(grant, f"a call of {operation}, process {os.getpid()}"):
-                    continue
-                self._left[grant.id] = (grant, grant.count)
-            self._left[grant.id] = (grant, self._left[grant.id][1] - 1)
-            return f"grant {grant.id} by {grant.by}"
+            if self._book.use_one(grant, f"a call of {operation}, process {os.getpid()}"):
+                return f"grant {grant.id} by {grant.by}"
         return None
 
     def _fitting(self, operation: str, details: Mapping[str, object]) -> Iterator[Grant]:
-        begun = [grant for grant, left in self._left.values() if left > 0]
-        for grant in [*begun, *self._book.open()]:
+        for grant in self._book.open():
             if not grant.run and grant.place == self._place and grant.allows(operation, details):
                 yield grant
 

@@ -20,7 +20,7 @@ from reflexarc.errors import JournalError, RunError
 from reflexarc.machine.lock import FileLock
 
 if TYPE_CHECKING:
-    from reflexarc.playbook.events import Event
+    from reflexarc.playbook.events import Event, Started
     from reflexarc.playbook.state import RunState
 
 VERSION = 1
@@ -208,6 +208,21 @@ class Journal:
             walls.append(wall)
         return Record(tuple(events), tuple(walls))
 
+    def start(self, run_id: str) -> Started:
+        """The start of a run; raises RunError where it can't be read."""
+        from reflexarc.playbook.events import Started
+        from reflexarc.runs.codec import decode
+
+        with self._translated():
+            row = self._db.execute(
+                "SELECT kind, body FROM events WHERE run_id = ? AND number = 0", (run_id,)
+            ).fetchone()
+        with suppress(ValueError):
+            event = decode(*row) if row else None
+            if isinstance(event, Started):
+                return event
+        raise RunError(f"run {run_id}: its start can't be read", run_id=run_id)
+
     def count(self, run_id: str) -> int:
         """How many events the run has."""
         with self._translated():
@@ -258,6 +273,13 @@ class Journal:
             ):
                 raise sqlite3.DatabaseError("a row of it is no run")
         return [Summary(*row) for row in rows]
+
+    def summary(self, run_id: str) -> Summary:
+        """The run of that id; raises RunError where there is none."""
+        for run in self.runs():
+            if run.run_id == run_id:
+                return run
+        raise RunError(f"there is no run {run_id}; `reflexarc runs list` shows all", run_id=run_id)
 
     def find(self, prefix: str) -> str:
         """The whole id of the one run whose id begins so; raises RunError where none or several do."""

@@ -236,7 +236,7 @@ class Runner:
         intended = Intended(time.monotonic(), latest.serial_end if latest is not None else 0)
         if not self._record(intended) or self.state.stage is not Stage.ACTING:
             return
-        with self.machine.guard.acting_for(run=self.state.run_id, step=step.name):
+        with self.machine.guard.acting_for(self._redactor.text, run=self.state.run_id, step=step.name):
             if step.authorisation is None:
                 self._after(await self._performer.perform(self.state))
             elif (seen := await self._last_look()) is not None:

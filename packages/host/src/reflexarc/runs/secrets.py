@@ -115,7 +115,7 @@ class Redactor:
         if not self._values:
             return seen, False
         serial = self._serial(seen.serial)
-        screen = self._screen(seen.screen) if seen.screen is not None else None
+        screen = self.screen(seen.screen) if seen.screen is not None else None
         elements = tuple(
             replace(one, name=self.text(one.name), value=self.text(one.value)) for one in seen.elements
         )
@@ -136,7 +136,8 @@ class Redactor:
             return self.data(value)
         return [self._value(item) for item in value] if isinstance(value, list | tuple) else value
 
-    def _screen(self, screen: ScreenText) -> ScreenText:
+    def screen(self, screen: ScreenText) -> ScreenText:
+        """The text of a screen with every secret masked, also where a line ends in it."""
         width = max(screen.columns, *(len(line) for line in screen.lines), 1) if screen.lines else 1
         cells = "".join(line.ljust(width) for line in screen.lines)
         masked = cells

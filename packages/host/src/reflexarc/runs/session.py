@@ -52,6 +52,7 @@ from reflexarc.runs.replies import check_grant, check_variables
 from reflexarc.runs.run import Run
 from reflexarc.runs.runner import Listener, Runner
 from reflexarc.runs.seeking import seek
+from reflexarc.runs.teaching import is_agent
 from reflexarc.runs.video import want
 from reflexarc.sensing.watcher import Watcher
 
@@ -258,6 +259,8 @@ class Session:
             values[name] = secrets.checked(name, value)
             references.setdefault(name, secrets.IN_MEMORY)
         given = _variables(playbook, variables or {}, values)
+        if self.machine.guard.agent and not is_agent(by):
+            by = f"agent {by}"
         typed = [] if self.machine.guard.agent else _typed(playbook, variables or {})
         for name, operation in typed:
             given[name] = settled(str(given[name]))
