@@ -177,6 +177,7 @@ def test_what_a_vanished_client_left_down_is_let_go(
     async def press(address: str) -> None:
         async with Client(address, mode=mode) as client:
             await values(client, "power", machine="lab", action="on")
+            await values(client, "computer", machine="lab", action="screenshot")
             await values(client, "computer", machine="lab", action="left_mouse_down", coordinate=[5, 5])
             if ends == "client":
                 arguments = {"machine": "lab", "action": "hold_key", "text": "a", "duration": 20}

@@ -19,6 +19,7 @@ from reflexarc import __version__
 from reflexarc.errors import ConfigError
 from reflexarc.mcp import prompts, resources
 from reflexarc.mcp.advertising import without_elements
+from reflexarc.mcp.callers import told_apart
 from reflexarc.mcp.results import answering
 from reflexarc.mcp.serving import Served
 
@@ -56,6 +57,7 @@ class Server(MCPServer[Any]):
             instructions=INSTRUCTIONS,
             lifespan=life,
             log_level="WARNING",
+            middleware=[told_apart],
         )
         self.served = served
 
