@@ -16,15 +16,18 @@ from typing import Any
 import httpx2 as httpx
 import numpy as np
 from mcp import Client, StdioServerParameters
+from mcp.client.context import ClientRequestContext
+from mcp.client.session import ElicitationFnT
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CallToolResult, ImageContent, TextContent
+from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, ImageContent, TextContent
 from PIL import Image
 from tests.played import STEPS, menu, write_recording
 
 from reflexarc.inventory import entries
 from reflexarc.inventory.places import places
 from reflexarc.machine.audit import AuditLog
-from reflexarc.mcp.server import Server, build
+from reflexarc.mcp.protocol import Server
+from reflexarc.mcp.server import build
 from reflexarc.runs.granting import GrantBook
 
 MODES = ("auto", "legacy")
@@ -135,22 +138,41 @@ async def refused(client: Client, tool: str, **arguments: Any) -> dict[str, Any]
     return {**(result.structured_content or {}), "words": words(result)}
 
 
+async def offers_elements(client: Client, lists: int = 20) -> bool:
+    """Tell whether `computer` offers actions on elements in one of so many lists; each gives agents a little time."""
+    for _ in range(lists):
+        (computer,) = (tool for tool in (await client.list_tools()).tools if tool.name == "computer")
+        if "ax_press" in computer.input_schema["properties"]["action"]["enum"]:
+            return True
+    return False
+
+
 @asynccontextmanager
-async def inside(inventory: Path, mode: Any = "auto", *, dry_run: bool = False) -> AsyncIterator[Client]:
-    """A client of a server in this process."""
+async def inside(
+    inventory: Path, mode: Any = "auto", *, dry_run: bool = False, asked: ElicitationFnT | None = None
+) -> AsyncIterator[Client]:
+    """A client of a server in this process. asked: its person, where it shows forms."""
     server: Server = build(inventory, dry_run=dry_run)
-    async with Client(server, mode=mode) as client:
+    async with Client(server, mode=mode, elicitation_callback=asked) as client:
         yield client
+
+
+async def says_yes(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    """A client that accepts whatever its person is asked."""
+    return ElicitResult(action="accept", content={})
 
 
 def start(inventory: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "reflexarc", "mcp", "--inventory", str(inventory), *more]
 
 
-def over_stdio(inventory: Path, mode: Any = "auto", *more: str) -> Client:
-    """A client of a server that is its child."""
+def over_stdio(
+    inventory: Path, mode: Any = "auto", *more: str, asked: ElicitationFnT | None = None
+) -> Client:
+    """A client of a server that is its child. asked: its person, where it shows forms."""
     first, *rest = start(inventory, *more)
-    return Client(StdioServerParameters(command=first, args=rest, env=dict(os.environ)), mode=mode)
+    target = StdioServerParameters(command=first, args=rest, env=dict(os.environ))
+    return Client(target, mode=mode, elicitation_callback=asked)
 
 
 @contextmanager
@@ -208,6 +230,26 @@ def boot_menu(path: Path) -> None:
 
 
 __all__: Sequence[str] = (
-    "GUEST", "HELD", "MODES", "TREE", "UP", "WHOLE", "audited", "boot_menu", "call", "give", "http_server", "inside",
-    "over_stdio", "pictures", "refused", "start", "values", "with_token", "words", "write_lab",
+    "GUEST",
+    "HELD",
+    "MODES",
+    "TREE",
+    "UP",
+    "WHOLE",
+    "audited",
+    "boot_menu",
+    "call",
+    "give",
+    "http_server",
+    "inside",
+    "offers_elements",
+    "over_stdio",
+    "pictures",
+    "refused",
+    "says_yes",
+    "start",
+    "values",
+    "with_token",
+    "words",
+    "write_lab",
 )  # fmt: skip

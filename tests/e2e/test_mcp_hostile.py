@@ -13,7 +13,7 @@ import pytest
 from mcp import Client
 from tests.e2e.test_hostile import ALL, DESTRUCTIVE, STEPS, commands, keys_of
 from tests.guests import build_cdrom
-from tests.mcp_lab import MODES, call, give, http_server, inside, refused, values
+from tests.mcp_lab import MODES, call, give, http_server, inside, refused, says_yes, values
 
 from reflexarc.inventory import entries
 from reflexarc.inventory.opening import running_vm, start_vm, stop_vm
@@ -132,7 +132,7 @@ def test_nothing_destructive_reaches_the_machine(tmp_path: Path, inventory: Path
     image = str(next((tmp_path / "cdrom").glob("*.iso")))
 
     async def ask() -> None:
-        async with inside(inventory) as client:
+        async with inside(inventory, asked=says_yes) as client:
             await values(client, "power", machine="lab", action="on")
             await attack(client, image)
 

@@ -9,18 +9,21 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
+from mcp.client.context import ClientRequestContext
+from mcp_types import ElicitRequestParams, ElicitResult
 from tests.mcp_lab import (
     HELD,
     MODES,
     UP,
     audited,
     call,
+    give,
     http_server,
     inside,
     over_stdio,
@@ -95,6 +98,34 @@ def test_the_whole_contract(tmp_path: Path, way: str, mode: str) -> None:
     else:
         asyncio.run(ask(""))
     assert {line["who"] for line in audited()} == {"agent mcp"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("way", ["stdio", "http"])
+def test_a_person_is_asked_and_grants_elsewhere(tmp_path: Path, way: str, mode: Any) -> None:
+    inventory, told = write_lab(tmp_path, "*"), list[str]()
+
+    async def granting(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+        told.append(params.message)
+        if len(told) == 1:
+            give(inventory, "desk", power__off=None)
+        return ElicitResult(action="accept", content={})
+
+    async def ask(address: str) -> None:
+        over_http = Client(address, mode=mode, elicitation_callback=granting)
+        async with over_http if way == "http" else over_stdio(inventory, mode, asked=granting) as client:
+            assert (await values(client, "power", machine="desk", action="off"))["power"] == "off"
+            assert (await refused(client, "power", machine="desk", action="reset"))["rule"] == "no_grant"
+
+    with http_server(inventory) if way == "http" else nullcontext(("", None, None)) as (address, _, _said):
+        asyncio.run(ask(address))
+    assert [message.split(" on ")[0] for message in told] == [
+        "The agent asks for power.off",
+        "The agent asks for power.reset",
+    ]
+    assert [line["operation"] for line in audited() if line["allowed"] and line["why"] != "policy"] == [
+        "power.off"
+    ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

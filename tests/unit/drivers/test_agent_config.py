@@ -10,7 +10,7 @@ from reflexarc.drivers.agent.config import COMMON, TRANSPORTS, AgentConfig
 from reflexarc.drivers.agent.input import NAMES
 from reflexarc.errors import ConfigError
 from reflexarc.inventory import entries
-from reflexarc.inventory.lending import agent_config
+from reflexarc.inventory.answering import agent_config
 from reflexarc.machine.keys import KEYS
 
 PAGE = (Path(__file__).parents[3] / "docs/agent.md").read_text()

@@ -30,7 +30,7 @@ def used(folder: Path, use: Use, mode: str = "auto", *, tree: bool = False) -> l
             await use(client)
 
     asyncio.run(ask())
-    common = {"at", "user", "machine", "who", "why", "allowed"}
+    common = {"at", "user", "machine", "who", "why", "allowed", "client"}
     return [
         {key: value for key, value in line.items() if key not in common}
         for line in audited()
@@ -172,6 +172,7 @@ IMPOSSIBLE: list[dict[str, Any]] = [
 
 def test_what_can_not_be_is_refused_and_nothing_is_sent(tmp_path: Path) -> None:
     async def use(client: Client) -> None:
+        await act(client, "screenshot")
         for arguments in IMPOSSIBLE:
             failed = await refused(client, "computer", machine="desk", **arguments)
             assert failed["error"] in ("ConfigError", "CapabilityError"), failed
@@ -215,3 +216,22 @@ def test_every_action_that_is_told_is_there(tmp_path: Path) -> None:
         assert sorted(tool.input_schema["properties"]["action"]["enum"]) == sorted(ACTIONS)
 
     used(tmp_path, use, tree=True)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_keys_are_held_while_something_is_clicked(tmp_path: Path, mode: str) -> None:
+    async def use(client: Client) -> None:
+        await act(client, "screenshot")
+        await act(client, "left_click", coordinate=[1, 1], text="ctrl+Shift_L")
+        await act(client, "scroll", coordinate=[1, 1], scroll_direction="down", text="ctrl")
+        failed = await refused(
+            client, "computer", machine="desk", action="left_click", coordinate=[1, 1], text="no"
+        )
+        assert "no" in failed["message"]
+
+    lines = used(tmp_path, use, mode)
+    assert [(line["operation"], line.get("keys")) for line in lines] == [
+        ("keyboard.press", ["ctrl"]), ("keyboard.press", ["shift"]), ("pointer.click", None),
+        ("keyboard.press", []), ("keyboard.press", []),
+        ("pointer.move", None), ("keyboard.press", ["ctrl"]), ("pointer.scroll", None), ("keyboard.press", []),
+    ]  # fmt: skip

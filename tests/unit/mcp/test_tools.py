@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.agents import running
-from tests.mcp_lab import MODES, inside, values, write_lab
+from tests.mcp_lab import MODES, inside, offers_elements, values, write_lab
 
 GOLDEN = Path(__file__).parent / "tools.json"
 MAX_TOOLS = 24_000
@@ -21,6 +21,7 @@ async def listed(inventory: Path, mode: str, look_at: str | None = None) -> list
     async with inside(inventory, mode) as client:
         if look_at is not None:
             await values(client, "observe", machine=look_at)
+        await offers_elements(client, 5)
         found = await client.list_tools()
         return [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in found.tools]
 

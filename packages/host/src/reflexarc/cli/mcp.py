@@ -13,7 +13,7 @@ from reflexarc.cli.options import inventory_option
 from reflexarc.errors import ConfigError
 
 if TYPE_CHECKING:
-    from reflexarc.mcp.server import Server
+    from reflexarc.mcp.protocol import Server
 
 
 @click.group(invoke_without_command=True)

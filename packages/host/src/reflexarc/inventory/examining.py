@@ -15,9 +15,10 @@ from reflexarc.drivers.agent.errors import said
 from reflexarc.drivers.qemu.launch import Vm
 from reflexarc.errors import ConfigError, JournalError, MachineBusyError, MachineError, SafetyError
 from reflexarc.inventory.allow import SYSTEM_POLICY
+from reflexarc.inventory.answering import agent_config
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.host import of_launched
-from reflexarc.inventory.lending import agent_config, open_lent, qemu_config, replay_config, ssh_config
+from reflexarc.inventory.lending import open_lent, qemu_config, replay_config, ssh_config
 from reflexarc.inventory.opening import launched, running_vm
 from reflexarc.inventory.places import places
 from reflexarc.machine.audit import AuditLog

@@ -6,19 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from pathlib import Path
 
-from reflexarc.drivers.agent.config import AgentConfig
-from reflexarc.drivers.agent.driver import AgentCapabilities
 from reflexarc.drivers.agent.driver import open_driver as open_agent
-from reflexarc.drivers.qemu import launch as qemu_vm
 from reflexarc.drivers.qemu.config import QemuConfig
 from reflexarc.drivers.qemu.driver import open_driver as open_qemu
 from reflexarc.drivers.replay.config import ReplayConfig
 from reflexarc.drivers.replay.driver import open_driver as open_replay
 from reflexarc.drivers.ssh.config import SshConfig
 from reflexarc.drivers.ssh.driver import open_driver as open_ssh
-from reflexarc.errors import ConfigError, MachineError
+from reflexarc.errors import MachineError
+from reflexarc.inventory.answering import agent_config, own_vsock
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.places import places
 from reflexarc.machine.routing import Lent, Reach
@@ -66,34 +63,12 @@ async def _opened(entry: Entry, driver: str, stack: AsyncExitStack) -> Lent | No
             return Lent(driver, await stack.enter_async_context(replay))
 
 
-async def has_desktop(entry: Entry, patience: float) -> bool:
-    """Tell whether an agent answers now, within so many seconds, that offers the tree of a desktop or applications."""
-    if "agent" not in entry.drivers:
-        return False
-    async with AsyncExitStack() as stack:
-        with suppress(MachineError, ConfigError, TimeoutError):
-            async with asyncio.timeout(patience):
-                lent = await _opened(entry, "agent", stack)
-                if lent is None or not isinstance(lent.capabilities, AgentCapabilities):
-                    return False
-                known = await lent.capabilities.agent.look()
-                return not {"accessibility", "apps"}.isdisjoint(known.features)
-    return False
-
-
 def qemu_config(entry: Entry) -> QemuConfig:
     return QemuConfig.parse(entry.settings["qemu"], machine=entry.name, folder=entry.source.parent)
 
 
 def replay_config(entry: Entry) -> ReplayConfig:
     return ReplayConfig.parse(entry.settings["replay"], machine=entry.name, folder=entry.source.parent)
-
-
-def agent_config(entry: Entry) -> AgentConfig:
-    has_vsock = "qemu" in entry.drivers and entry.settings["qemu"].get("vsock") is True
-    return AgentConfig.parse(
-        entry.settings["agent"], machine=entry.name, folder=entry.source.parent, own_vsock=has_vsock
-    )
 
 
 def switched_off(entry: Entry) -> str:
@@ -105,12 +80,6 @@ def switched_off(entry: Entry) -> str:
 
 def ssh_config(entry: Entry) -> SshConfig:
     return SshConfig.parse(entry.settings["ssh"], machine=entry.name, folder=entry.source.parent)
-
-
-def own_vsock(entry: Entry) -> Path | int | None:
-    """Where the machine's own vsock is while it runs, None where it has none."""
-    vm = qemu_vm.find(entry.name, places().machine(entry.place)) if "qemu" in entry.drivers else None
-    return None if vm is None else vm.vsock
 
 
 async def refresh_while_starting(watcher: Watcher, reaches: Sequence[Reach]) -> None:

@@ -18,7 +18,7 @@ from reflexarc.inventory.places import kept, own_phases, phase_folders, places
 from reflexarc.machine.audit import AuditLog
 from reflexarc.machine.capabilities import Capabilities
 from reflexarc.machine.chords import Kept, KeysDown
-from reflexarc.machine.guard import Guard
+from reflexarc.machine.guard import Audit, Guard
 from reflexarc.machine.hostpaths import HostPaths
 from reflexarc.machine.lock import MachineLock
 from reflexarc.machine.machine import Machine
@@ -207,12 +207,14 @@ async def open_session(
     dry_run: bool = False,
     holder: str = "a session",
     launch: bool = True,
+    audit: Audit | None = None,
 ) -> AsyncIterator[Session]:
     """Open a machine: launch its VM where it has none, connect, begin to watch.
 
     A VM that was launched for this ends with it, unless a run began that is held or interrupted: then it
     belongs to that run. grant: operations that a person authorises for direct calls. via: what an agent comes by, for
-    the audit log. launch: whether a VM may be launched at all; where not, ConnectError says that there is none.
+    the audit log. launch: whether a VM may be launched at all; where not, ConnectError says that there is none. audit:
+    what appends to the audit log, where a line is to say more than the guard knows.
     """
     found = places()
     if not launch and launched(entry) and running_vm(entry) is None:
@@ -230,7 +232,7 @@ async def open_session(
         via=via,
         granted=tuple(grant),
         dry_run=dry_run,
-        audit=AuditLog(found.audit).write,
+        audit=audit or AuditLog(found.audit).write,
     )
     mark = f"{_SESSION}{os.getpid()}"
     if launch and launched(entry) and (running_vm(entry) is None or _is_left(entry, journal)):

@@ -7,6 +7,7 @@ from typing import Any
 from mcp_types import Tool
 
 from reflexarc.inventory.entries import Entry
+from reflexarc.machine.policy import covers
 
 ON_ELEMENTS = frozenset(
     (
@@ -29,13 +30,27 @@ PIXELS = (
 
 
 PATIENCE = 1.0
-"""Seconds that the list of tools waits for an agent to say that it is there."""
+"""Seconds after which an agent that says nothing isn't there."""
+
+
+TAKEN_ALONE = frozenset(("reverse", "virtio_serial", "stdio"))
+"""Ways to an agent that one program has at a time, or that start one: not asked by the clock."""
 
 
 def may_offer(entry: Entry) -> bool:
     """Tell whether the drivers of a machine may lend the tree of its desktop, or its applications."""
     agent = entry.settings.get("agent", {})
     return "agent" in entry.drivers and agent.get("enabled") is True
+
+
+def may_look(entry: Entry) -> bool:
+    """Tell whether agents may see the tree of its desktop, where there is one."""
+    return covers(entry.policy.agents, "observe.tree")
+
+
+def is_taken_alone(entry: Entry) -> bool:
+    """Tell whether asking its agent keeps other programs from it."""
+    return entry.settings.get("agent", {}).get("transport") in TAKEN_ALONE
 
 
 def without_elements(tool: Tool) -> Tool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from mcp_types import CallToolResult
 
 from reflexarc.errors import ConfigError
+from reflexarc.machine import keys
 from reflexarc.machine.capabilities import Button
 from reflexarc.machine.frame import Frame
 from reflexarc.mcp import elements
@@ -146,15 +148,33 @@ def _click(button: Button, times: int) -> Callable[[Opened, Wish], Awaitable[Non
     async def click(opened: Opened, wish: Wish) -> None:
         x, y = await _point(opened, wish.coordinate, needed=False)
         pointer = opened.session.pointer
-        if times == 1:
-            await pointer.click(x, y, button)
-        else:
-            await pointer.double_click(x, y, button)
-        if times == 3:
-            await pointer.click(x, y, button)
+        async with _holding(opened, wish.text):
+            if times == 1:
+                await pointer.click(x, y, button)
+            else:
+                await pointer.double_click(x, y, button)
+            if times == 3:
+                await pointer.click(x, y, button)
         opened.pointer = x, y
 
     return click
+
+
+@asynccontextmanager
+async def _holding(opened: Opened, text: str | None) -> AsyncIterator[None]:
+    """Hold the keys of a chord down, such as shift, while something else is done; none where there is no text."""
+    if not text:
+        yield
+        return
+    keyboard, down = opened.session.keyboard, list[str]()
+    try:
+        for key in keys.chord(chord(text)):
+            await keyboard.down(key)
+            down.append(key)
+        yield
+    finally:
+        for key in reversed(down):
+            await keyboard.up(key)
 
 
 async def _move(opened: Opened, wish: Wish) -> None:
@@ -192,7 +212,8 @@ async def _scroll(opened: Opened, wish: Wish) -> None:
     if wish.coordinate is not None:
         await _move(opened, wish)
     across, down = ways[wish.scroll_direction]
-    await opened.session.pointer.scroll(across * amount, down * amount)
+    async with _holding(opened, wish.text):
+        await opened.session.pointer.scroll(across * amount, down * amount)
 
 
 async def _type(opened: Opened, wish: Wish) -> None:

@@ -10,15 +10,13 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reflexarc.errors import ConfigError, ConnectError, MachineError, ReflexarcError, SafetyError
+from reflexarc.errors import ConnectError, MachineError, ReflexarcError, SafetyError
 from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
-from reflexarc.inventory.lending import has_desktop
 from reflexarc.inventory.opening import launched, open_session, running_vm, start_vm
-from reflexarc.inventory.places import places
-from reflexarc.machine.audit import AuditLog
 from reflexarc.machine.guard import Guard
 from reflexarc.machine.policy import covers
+from reflexarc.mcp import auditing
 from reflexarc.mcp.advertising import PATIENCE
 from reflexarc.mcp.callers import caller
 from reflexarc.mcp.picture import Scale
@@ -119,16 +117,11 @@ class Hub:
         """Tell whether agents may start the machine's virtual machine where it has none."""
         return not self.dry_run and covers(entry.policy.agents, "power.on")
 
-    async def offers_elements(self) -> bool:
-        """Tell whether the tree of some machine's desktop, or its applications, can be asked for now."""
-        with suppress(ConfigError):
-            return any(await asyncio.gather(*map(self._offers_elements, self.entries())))
-        return False
-
-    async def _offers_elements(self, entry: Entry) -> bool:
+    async def offers_elements(self, entry: Entry) -> bool | None:
+        """Tell whether the machine's desktop answers now, None where the machine is not open."""
         keeper = self._keepers.get(entry.place)
         if keeper is None or (opened := keeper.now) is None:
-            return await has_desktop(entry, PATIENCE)
+            return None
         with suppress(MachineError, SafetyError, TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 await opened.session.accessibility.apps()
@@ -166,10 +159,9 @@ class Hub:
         """
         entry = self.entry(name)
         if launched(entry) and running_vm(entry) is None:
-            audit = AuditLog(places().audit).write
-            Guard(name, entry.policy, agent=True, via="mcp", dry_run=self.dry_run, audit=audit).check(
-                "power.on"
-            )
+            Guard(
+                name, entry.policy, agent=True, via="mcp", dry_run=self.dry_run, audit=auditing.write
+            ).check("power.on")
             start_vm(entry)
 
     async def close(self) -> None:
@@ -220,7 +212,13 @@ class _Keeper:
         if before is not None:
             await before.close()
         async with open_session(
-            self._entry, agent=True, via="mcp", dry_run=dry_run, holder="an agent (MCP)", launch=False
+            self._entry,
+            agent=True,
+            via="mcp",
+            dry_run=dry_run,
+            holder="an agent (MCP)",
+            launch=False,
+            audit=auditing.write,
         ) as session:
             opened = Opened(session)
             self.opened.set_result(opened)

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec
 from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent
 
 from reflexarc.errors import MachineError, ReflexarcError, RunError, SafetyError
+from reflexarc.mcp import auditing
 
 P = ParamSpec("P")
 
@@ -89,6 +90,7 @@ def answering(tool: Callable[P, Awaitable[CallToolResult]]) -> Callable[P, Await
         try:
             return await tool(*args, **kwargs)
         except ReflexarcError as error:
+            auditing.refused(error)
             return failure(error)
 
     return answered

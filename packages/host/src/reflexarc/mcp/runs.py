@@ -16,6 +16,7 @@ from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import end_of_run, entry_of_run, open_session
 from reflexarc.inventory.places import places
 from reflexarc.machine.policy import OPERATIONS, covers
+from reflexarc.mcp import auditing
 from reflexarc.mcp.hub import Hub
 from reflexarc.mcp.playbooks import find
 from reflexarc.mcp.results import fenced, result
@@ -164,6 +165,7 @@ class Runs:
             dry_run=self._hub.dry_run,
             holder="a run of an agent (MCP)",
             launch=self._hub.may_launch(entry),
+            audit=auditing.write,
         ) as session:
             run = await begin(session)
             self._driven[run.id] = task

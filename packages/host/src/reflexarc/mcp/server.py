@@ -1,25 +1,23 @@
-"""The MCP server: its tools, named and described, and how it lives.
+"""The MCP server's tools, named and described.
 
 What a tool does is loaded when it is called: the SDK alone takes a second, and a client waits for the list.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from anyio import CancelScope
 from mcp.server.mcpserver import Context, MCPServer
-from mcp_types import CallToolResult, Tool, ToolAnnotations
+from mcp_types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from reflexarc import __version__
 from reflexarc.errors import ConfigError
 from reflexarc.mcp import prompts, resources
-from reflexarc.mcp.advertising import without_elements
-from reflexarc.mcp.callers import told_apart
+from reflexarc.mcp.asking import PATIENCE
+from reflexarc.mcp.changes import EVERY
+from reflexarc.mcp.protocol import Server
 from reflexarc.mcp.results import answering
 from reflexarc.mcp.serving import Served
 
@@ -37,42 +35,15 @@ MachineName = Annotated[str, Field(description="The machine's name, see `machine
 Text = Annotated[str, Field(max_length=100_000)]
 
 
-class Server(MCPServer[Any]):
-    """The SDK's server, with tools told as the machines are at that moment."""
+def build(
+    inventory: Path | None = None, *, dry_run: bool = False, patience: float = PATIENCE, every: float = EVERY
+) -> Server:
+    """The server for the machines of an inventory; with dry_run nothing is ever sent to one.
 
-    def __init__(self, served: Served) -> None:
-        @asynccontextmanager
-        async def life(_: MCPServer[Any]) -> AsyncIterator[None]:
-            try:
-                yield
-            finally:
-                # A client that is gone cancels what it called for, and must not cancel the letting go of keys.
-                with CancelScope(shield=True):
-                    await served.close()
-
-        super().__init__(
-            "reflexarc",
-            title="reflexarc",
-            version=__version__,
-            instructions=INSTRUCTIONS,
-            lifespan=life,
-            log_level="WARNING",
-            middleware=[told_apart],
-        )
-        self.served = served
-
-    async def list_tools(self) -> list[Tool]:
-        """The tools, those on elements of a desktop only while there are some."""
-        tools = await super().list_tools()
-        if await self.served.offers_elements():
-            return tools
-        return [without_elements(tool) if tool.name == "computer" else tool for tool in tools]
-
-
-def build(inventory: Path | None = None, *, dry_run: bool = False) -> Server:
-    """The server for the machines of an inventory; with dry_run nothing is ever sent to one."""
+    patience: seconds that a person at a client has to answer; every: seconds between two looks for agents.
+    """
     served = Served(inventory, dry_run=dry_run)
-    server = Server(served)
+    server = Server(served, INSTRUCTIONS, patience=patience, every=every)
     _look(server, served)
     _computer(server, served)
     _guest(server, served)
@@ -133,7 +104,11 @@ def _computer(server: MCPServer[Any], served: Served) -> None:
         ] = None,
         text: Annotated[
             str | None,
-            Field(description="type: the text; key: such as ctrl+s; ax_action: the action", max_length=4000),
+            Field(
+                description="type: the text; key: such as ctrl+s; clicks, scroll: keys held, such as shift; ax_action: "
+                "the action",
+                max_length=4000,
+            ),
         ] = None,
         scroll_direction: Literal["up", "down", "left", "right"] | None = None,
         scroll_amount: Annotated[int | None, Field(ge=1, le=100)] = None,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from reflexarc.errors import ConfigError
 from reflexarc.inventory import entries
-from reflexarc.mcp.advertising import PATIENCE, may_offer
+from reflexarc.inventory.entries import Entry
+from reflexarc.mcp.advertising import PATIENCE, is_taken_alone, may_look, may_offer
 
 if TYPE_CHECKING:
     from reflexarc.mcp.hub import Hub
@@ -24,6 +25,7 @@ class Served:
     def __init__(self, inventory: Path | None = None, *, dry_run: bool = False) -> None:
         self._inventory = inventory
         self._dry_run = dry_run
+        self._told: dict[str, bool] = {}
 
     @cached_property
     def hub(self) -> Hub:
@@ -43,17 +45,26 @@ class Served:
 
         return Outputs()
 
-    async def offers_elements(self) -> bool:
-        """Tell whether a machine has the tree of a desktop, or its applications, now."""
-        with suppress(ConfigError):
-            if "hub" in self.__dict__:
-                return await self.hub.offers_elements()
-            found = [entry for entry in entries.load(self._inventory).machines.values() if may_offer(entry)]
-            if found:
-                from reflexarc.inventory.lending import has_desktop
+    async def offers_elements(self, *, by_clock: bool = False) -> bool:
+        """Tell whether a machine has the tree of a desktop, or its applications, now.
 
-                return any(await asyncio.gather(*(has_desktop(entry, PATIENCE) for entry in found)))
+        by_clock: what an agent said last counts where asking it again would keep other programs from it.
+        """
+        with suppress(ConfigError):
+            found = filter(may_look, entries.load(self._inventory).machines.values())
+            return any(await asyncio.gather(*(self._has_desktop(entry, by_clock) for entry in found)))
         return False
+
+    async def _has_desktop(self, entry: Entry, by_clock: bool) -> bool:
+        there = await self.hub.offers_elements(entry) if "hub" in self.__dict__ else None
+        if there is None and may_offer(entry):
+            if by_clock and is_taken_alone(entry):
+                return self._told.get(entry.place, False)
+            from reflexarc.inventory.answering import has_desktop
+
+            there = await has_desktop(entry, PATIENCE)
+        self._told[entry.place] = bool(there)
+        return bool(there)
 
     async def close(self) -> None:
         """Leave the runs that are under way, let go what is held down, close every machine."""

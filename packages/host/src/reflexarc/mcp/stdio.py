@@ -7,7 +7,7 @@ import os
 import signal
 
 from reflexarc.mcp import brief
-from reflexarc.mcp.server import Server
+from reflexarc.mcp.protocol import Server
 
 
 def serve(server: Server) -> None:
