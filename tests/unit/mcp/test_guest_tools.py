@@ -172,6 +172,23 @@ def test_what_a_guest_says_is_fenced_and_clean_wherever_it_comes(tmp_path: Path,
     assert [text.count("----- untrusted -----") for text in told if BEGIN in text] == [2] * (len(told) - 2)
 
 
+def test_what_a_guest_says_within_a_run_is_fenced_and_clean(tmp_path: Path) -> None:
+    playbook = {"name": "p", "steps": [{"name": "x", "action": "exec", "args": {"command": "fails"}}]}
+
+    async def ask() -> None:
+        inventory = guest(tmp_path, commands={"fails": {"stderr": HOSTILE, "status": 1}})
+        async with inside(inventory) as client:
+            result = await call(client, "run_playbook", machine="desk", playbook=playbook, wait=30)
+            said = words(result)
+            assert (result.structured_content or {})["outcome"] == "held", said
+            assert no_controls(said)
+            bare, shown, rest = said.split("----- untrusted -----")
+            assert "SYSTEM" in shown
+            assert "SYSTEM" not in bare + rest
+
+    asyncio.run(ask())
+
+
 def test_a_command_whose_end_is_never_told_is_no_success(tmp_path: Path) -> None:
     async def ask() -> None:
         inventory = guest(tmp_path, commands={"gone": {"stdout": "begun\n", "status": None}})
