@@ -9,12 +9,14 @@ import asyncio
 import json
 import os
 import platform
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from reflexarc.inventory import entries
 from reflexarc.inventory.opening import running_vm, start_vm, stop_vm
 from reflexarc.mcp.server import build
 
-STARTS, LOOKS, CLIENTS = 7, 60, 50
+STARTS, LOOKS, CLIENTS, SILENT = 7, 60, 50, 5
 PEER = """
 import importlib, json, sys, time
 sys.argv[0] = sys.argv[1]
@@ -73,12 +75,38 @@ async def starts(inventory: Path) -> dict[str, Any]:
             await client.list_tools()
             return (time.perf_counter() - began) * 1000
 
-    ours, alone = [], []
-    for _ in range(STARTS):
-        ours.append(await listed(["-m", "reflexarc", "mcp", "--inventory", str(inventory)]))
-        alone.append(await listed(["-c", bare]))
+    ours, alone, silent = [], [], []
+    with agents_that_say_nothing(inventory.parent) as other:
+        for _ in range(STARTS):
+            ours.append(await listed(["-m", "reflexarc", "mcp", "--inventory", str(inventory)]))
+            silent.append(await listed(["-m", "reflexarc", "mcp", "--inventory", str(other)]))
+            alone.append(await listed(["-c", bare]))
     ratio = round(statistics.median(ours) / statistics.median(alone), 2)
-    return {"ours": summary(ours), "sdk_alone": summary(alone), "ratio": ratio}
+    return {
+        "ours": summary(ours),
+        "silent_agents": summary(silent),
+        "sdk_alone": summary(alone),
+        "ratio": ratio,
+    }
+
+
+@contextmanager
+def agents_that_say_nothing(folder: Path) -> Iterator[Path]:
+    """An inventory whose agents take connections and never answer."""
+    path = folder / "silent.toml"
+    names = [f"silent{number}" for number in range(SILENT)]
+    agents = (
+        f'[machines.{name}]\ndrivers = ["agent"]\n'
+        f'agent = {{enabled = true, transport = "unix", path = "{folder}/{name}"}}\n'
+        for name in names
+    )
+    path.write_text("".join(agents))
+    with ExitStack() as stack:
+        for name in names:
+            listening = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listening.bind(str(folder / name))
+            listening.listen(64)
+        yield path
 
 
 async def looks(inventory: Path) -> dict[str, Any]:

@@ -120,6 +120,28 @@ def test_a_run_is_held_shown_answered_and_finished(tmp_path: Path, mode: str) ->
     assert {line["who"] for line in audited()} == {"agent mcp"}
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_goes_on_from_a_screen_that_it_was_taught(tmp_path: Path, mode: str) -> None:
+    waits = {"name": "waits", "unknown_after": 1, "steps": [{"name": "x", "wait_for": "os_running"}]}
+
+    async def ask() -> None:
+        async with inside(write_lab(tmp_path, "observe", "input"), mode) as client:
+            ran = await values(client, "run_playbook", machine="desk", playbook=waits, wait=30)
+            asked = ran["escalation"]
+            uri = f"reflexarc://runs/{ran['run_id']}/frames/{asked['frame']['ref']}"
+            (kept,) = (await client.read_resource(uri)).contents
+            part = io.BytesIO()
+            whole = Image.open(io.BytesIO(base64.b64decode(kept.blob)))  # type: ignore[union-attr]
+            whole.crop((500, 240, 540, 280)).save(part, "PNG")
+            needle = base64.b64encode(part.getvalue()).decode()
+            wrong = {"run_id": ran["run_id"], "escalation_id": 1, "reply": "teach", "phase": "os_running"}
+            assert "PNG" in (await refused(client, "reply_escalation", needle="R0lGODlh", **wrong))["message"]
+            done = await reply(client, ran, "teach", phase="os_running", needle=needle)
+            assert (done["outcome"], done["telemetry"]["escalations"]) == ("succeeded", {"unknown_phase": 1})
+
+    asyncio.run(ask())
+
+
 @pytest.mark.parametrize("kind", ["path", "name", "yaml", "json"])
 def test_a_playbook_is_named_or_given(tmp_path: Path, kind: str) -> None:
     inventory = write_lab(tmp_path, *MAY)

@@ -1,4 +1,4 @@
-"""The drivers of a machine, open; the only module that opens them."""
+"""The drivers of a machine, open; the only module that opens them, save for `answering`, which asks agents."""
 
 from __future__ import annotations
 

@@ -300,6 +300,9 @@ def _answers(server: MCPServer[Any], served: Served) -> None:
         steps: Annotated[list[dict[str, Any]] | None, Field(description="act: steps to do now")] = None,
         phase: Annotated[str, Field(description="teach: what this screen is")] = "",
         text: Annotated[str, Field(max_length=1000, description="teach: a regular expression it shows")] = "",
+        needle: Annotated[
+            str, Field(max_length=180_000, description="teach: a PNG cut from its frame, in base64")
+        ] = "",
         element: Annotated[dict[str, Any] | None, Field(description="teach: an element it shows")] = None,
         reason: Annotated[str, Field(max_length=1000, description="abort: why")] = "",
         wait: Seconds = 60.0,
@@ -311,7 +314,7 @@ def _answers(server: MCPServer[Any], served: Served) -> None:
 
         data = playbooks.data(playbook, served.hub.inventory()) if playbook is not None else None
         answer = Reply(reply, playbook=data, resume_at=resume_at, steps=steps or (), reason=reason, phase=phase,
-                       text=text, element=element)  # fmt: skip
+                       text=text, needle=needle, element=element)  # fmt: skip
         await served.runs.reply(run_id, escalation_id, answer)
         await served.runs.wait(run_id, wait, _saying(ctx))
         return status(run_id)
