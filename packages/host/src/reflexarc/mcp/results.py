@@ -63,7 +63,7 @@ def _cleaned_in(value: Any) -> Any:
 
 def failure(error: ReflexarcError) -> CallToolResult:
     """What went wrong, in the words of the error, and as values."""
-    message = _fenceless(str(error)[:MAX_ERROR])
+    message = _fenceless(str(error))[:MAX_ERROR]
     values: dict[str, object] = {
         "error": type(error).__name__, "message": message, "text_is_untrusted": True,
     }  # fmt: skip
