@@ -70,7 +70,7 @@ async def contract(client: Client) -> None:
     ran = await client.call_tool("exec", {"machine": "desk", "command": "long"}, progress_callback=progress)
     rest = (ran.structured_content or {})["stdout_rest"]
     (part,) = (await client.read_resource(rest["uri"])).contents
-    assert part.text.startswith("line 0\n")  # type: ignore[union-attr]
+    assert "----- untrusted -----\nline 0\n" in part.text  # type: ignore[union-attr]
     assert told
     result = await call(client, "run_playbook", machine="lab", wait=30, playbook={
         "name": "demo", "steps": [*UP["steps"], *HELD["steps"]],  # type: ignore[misc]

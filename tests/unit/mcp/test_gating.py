@@ -58,6 +58,7 @@ def sent() -> list[object]:
 def test_by_default_an_agent_only_looks(tmp_path: Path, mode: str) -> None:
     async def ask() -> None:
         async with inside(write_lab(tmp_path), mode) as client:
+            await values(client, "computer", machine="desk", action="screenshot")
             for operation, tool, arguments in ACTS:
                 failed = await refused(client, tool, machine="desk", **arguments)
                 assert (failed["error"], failed["rule"], failed["operation"]) == (
@@ -168,6 +169,7 @@ def test_a_dry_run_sends_nothing_at_all(tmp_path: Path) -> None:
     async def ask(inventory: Path) -> None:
         give(inventory, "desk", power__off=None)
         async with inside(inventory, dry_run=True) as client:
+            await values(client, "computer", machine="desk", action="screenshot")
             for _, tool, arguments in ACTS:
                 assert (await refused(client, tool, machine="desk", **arguments))["rule"] == "dry_run"
             ran = await values(

@@ -8,7 +8,8 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -16,11 +17,12 @@ import click
 
 from reflexarc.cli.options import Seconds, call, entry_of, inventory_option, machine_argument, pairs
 from reflexarc.cli.text import is_terminal, printable
-from reflexarc.errors import ConfigError, ConnectionLostError
+from reflexarc.errors import ConfigError
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import open_session
-from reflexarc.machine.capabilities import Command, Exited, Output, Stream
+from reflexarc.machine.capabilities import Command, Output, Stream
 from reflexarc.machine.hostpaths import settled
+from reflexarc.runs.commands import run_to_end
 from reflexarc.runs.copying import Told, fetch, pieces
 from reflexarc.runs.session import Session
 
@@ -70,19 +72,8 @@ def execute(
 
 async def _execute(entry: Entry, command: Command) -> int:
     shown = {Stream.STDOUT: _Shown(sys.stdout), Stream.STDERR: _Shown(sys.stderr)}
-    async with (
-        open_session(entry, holder="a single command", launch=False) as session,
-        aclosing(session.shell.run(command)) as said,
-    ):
-        async for piece in said:
-            if isinstance(piece, Exited):
-                return piece.status
-            await _pass_on(shown, piece)
-    raise ConnectionLostError(
-        "the command's output ended without its exit status; look what became of it",
-        machine=entry.name,
-        operation="shell.exec",
-    )
+    async with open_session(entry, holder="a single command", launch=False) as session:
+        return await run_to_end(session.machine, command, partial(_pass_on, shown))
 
 
 async def _pass_on(shown: dict[Stream, _Shown], piece: Output) -> None:

@@ -48,6 +48,12 @@ class Selector:
             flag("showing") is not False,
         )
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is asked, so that any element is meant."""
+        texts = (self.role, self.name, self.value, self.text)
+        return not any(texts) and self.enabled is None and self.focused is None
+
     def fits_state(self, element: Element) -> bool:
         """Whether it is enabled, and has the focus, as asked; one that doesn't say is neither enabled nor disabled."""
         enabled = self.enabled is None or element.enabled is self.enabled

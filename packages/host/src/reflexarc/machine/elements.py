@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from reflexarc.errors import OperationRejectedError, OperationTimeoutError
+from reflexarc.errors import ConfigError, OperationRejectedError, OperationTimeoutError
 from reflexarc.machine.accessibility import Accessibility, Element, Found, Ref, Selector
 
 DRAWN = 2.0
@@ -39,7 +39,11 @@ class Elements:
         return replace(found, elements=own[:limit], complete=complete)
 
     async def one(self, selector: Selector, *, patience: float = DRAWN) -> Element:
-        """The element, waited for a moment where there is none."""
+        """The element, waited for a moment where there is none; raises ConfigError for a selector that asks nothing."""
+        if selector.is_empty:
+            raise ConfigError(
+                f"{self._machine}: which element is not said; say its role, name, value or text. Nothing was sent"
+            )
         found = await self.find(selector)
         if not found.elements and patience > 0:
             try:

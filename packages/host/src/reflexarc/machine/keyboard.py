@@ -76,6 +76,11 @@ class GuardedKeyboard:
             await self._deliver(_tap_events(stroke))
             await asyncio.sleep(TYPING_GAP * slower)
 
+    @property
+    def is_down(self) -> bool:
+        """Whether a key is down that calls pressed."""
+        return bool(self._own)
+
     async def release_all(self) -> None:
         """Let go every key that calls left down."""
         if self._own:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -26,7 +27,7 @@ class GuardedPointer:
     def __init__(self, pointer: Pointer, guard: Guard) -> None:
         self._pointer = pointer
         self._guard = guard
-        self._own: set[Button] = set()
+        self._own: dict[Button, float] = {}
 
     async def move(self, x: int, y: int) -> None:
         self._guard.check("pointer.move", x=x, y=y)
@@ -58,7 +59,7 @@ class GuardedPointer:
         pressed = _button(button)
         self._guard.check("pointer.drag", x=x, y=y, button=str(pressed))
         await self._pointer.move(x, y)
-        self._own.add(pressed)
+        self._own.setdefault(pressed, time.monotonic())
         await self._pointer.button(pressed, True)
 
     async def up(self, x: int, y: int, button: Button | str = Button.LEFT) -> None:
@@ -67,13 +68,18 @@ class GuardedPointer:
         self._guard.check("pointer.drag", x=x, y=y, button=str(pressed))
         await self._pointer.move(x, y)
         await self._pointer.button(pressed, False)
-        self._own.discard(pressed)
+        self._own.pop(pressed, None)
+
+    @property
+    def down_since(self) -> float | None:
+        """When the first of the buttons that calls left down was pressed, None where none is down."""
+        return min(self._own.values(), default=None)
 
     async def release_all(self) -> None:
         """Let go every button that calls left down."""
         for button in sorted(self._own):
             await self._pointer.button(button, False)
-            self._own.discard(button)
+            self._own.pop(button, None)
 
     async def scroll(self, dx: int = 0, dy: int = 0) -> None:
         """Turn the wheel by lines, to the right and down where positive."""
@@ -93,11 +99,13 @@ class GuardedPointer:
     @asynccontextmanager
     async def _held(self, button: Button) -> AsyncIterator[None]:
         """Hold the button; it is let go whatever ends the context, a cancellation too."""
+        self._own.setdefault(button, time.monotonic())
         try:
             await self._pointer.button(button, True)
             yield
         finally:
             await self._pointer.button(button, False)
+            self._own.pop(button, None)
 
 
 def _button(name: Button | str) -> Button:

@@ -16,7 +16,7 @@ from reflexarc.machine.frame import Frame
 from reflexarc.mcp import elements
 from reflexarc.mcp.delta import acted
 from reflexarc.mcp.hub import Hub, Opened
-from reflexarc.mcp.picture import Scale, picture, whole
+from reflexarc.mcp.picture import Scale, picture
 from reflexarc.mcp.results import result
 
 MAX_WAIT = 60.0
@@ -92,7 +92,7 @@ async def _zoom(opened: Opened, wish: Wish) -> CallToolResult:
 async def _cursor_position(opened: Opened, wish: Wish) -> CallToolResult:
     if opened.pointer is None:
         raise ConfigError("where the pointer is isn't known before it was moved from here; use mouse_move")
-    scale = opened.scale or whole(await opened.session.screen.screenshot())
+    scale = _present(opened, await opened.session.screen.screenshot())
     x, y = scale.to_picture(*opened.pointer)
     return result(f"The pointer is at ({x}, {y}).", {"coordinate": [x, y]})
 
@@ -110,12 +110,18 @@ async def _wait(opened: Opened, wish: Wish) -> CallToolResult:
 
 
 async def _point(opened: Opened, at: Point, *, needed: bool = True) -> tuple[int, int]:
-    if at is None and not needed and opened.pointer is not None:
-        return opened.pointer
-    if at is None or len(at) != 2:
+    """Where an act is aimed at: what the client says, or else where the pointer is."""
+    if needed if at is None else len(at) != 2:
         raise ConfigError("this action needs coordinate, [x, y]")
-    opened.pointer = place(opened, at, await opened.session.screen.screenshot())
-    return opened.pointer
+    frame = await opened.session.screen.screenshot()
+    if at is not None:
+        return place(opened, at, frame)
+    x, y = opened.pointer or (-1, -1)
+    if not (0 <= x < frame.width and 0 <= y < frame.height):
+        raise ConfigError(
+            "where the pointer is isn't known before it was moved from here; give coordinate, [x, y]"
+        )
+    return x, y
 
 
 def place(opened: Opened, at: list[float], frame: Frame) -> tuple[int, int]:
@@ -124,12 +130,17 @@ def place(opened: Opened, at: list[float], frame: Frame) -> tuple[int, int]:
 
 
 def _present(opened: Opened, frame: Frame) -> Scale:
-    if opened.scale is not None and not opened.scale.fits(frame):
+    """The scale of the last image, which coordinates are in; raises ConfigError where it is not of this screen."""
+    if opened.scale is None:
+        raise ConfigError(
+            "coordinates are those of the last image, and you were shown none of this machine, or too long ago; "
+            "take a screenshot"
+        )
+    if not opened.scale.fits(frame):
         raise ConfigError(
             f"the screen has {frame.width}x{frame.height} pixels by now, another size than in the last image; "
             "take a screenshot"
         )
-    opened.scale = opened.scale or whole(frame)
     return opened.scale
 
 
@@ -140,10 +151,11 @@ def _click(button: Button, times: int) -> Callable[[Opened, Wish], Awaitable[Non
         async with _holding(opened, wish.text):
             if times == 1:
                 await pointer.click(x, y, button)
-                return
-            await pointer.double_click(x, y, button)
+            else:
+                await pointer.double_click(x, y, button)
             if times == 3:
                 await pointer.click(x, y, button)
+        opened.pointer = x, y
 
     return click
 
@@ -166,21 +178,28 @@ async def _holding(opened: Opened, text: str | None) -> AsyncIterator[None]:
 
 
 async def _move(opened: Opened, wish: Wish) -> None:
-    await opened.session.pointer.move(*await _point(opened, wish.coordinate))
+    x, y = await _point(opened, wish.coordinate)
+    await opened.session.pointer.move(x, y)
+    opened.pointer = x, y
 
 
 async def _drag(opened: Opened, wish: Wish) -> None:
     x, y = await _point(opened, wish.start_coordinate, needed=False)
     to_x, to_y = await _point(opened, wish.coordinate)
     await opened.session.pointer.drag(x, y, to_x, to_y)
+    opened.pointer = to_x, to_y
 
 
 async def _down(opened: Opened, wish: Wish) -> None:
-    await opened.session.pointer.down(*await _point(opened, wish.coordinate, needed=False))
+    x, y = await _point(opened, wish.coordinate, needed=False)
+    await opened.session.pointer.down(x, y)
+    opened.pointer = x, y
 
 
 async def _up(opened: Opened, wish: Wish) -> None:
-    await opened.session.pointer.up(*await _point(opened, wish.coordinate, needed=False))
+    x, y = await _point(opened, wish.coordinate, needed=False)
+    await opened.session.pointer.up(x, y)
+    opened.pointer = x, y
 
 
 async def _scroll(opened: Opened, wish: Wish) -> None:

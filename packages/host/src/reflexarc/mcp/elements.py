@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable
+from math import ceil
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from mcp_types import CallToolResult
 
-from reflexarc.errors import ConfigError
-from reflexarc.machine.accessibility import Element, Ref, Selector
+from reflexarc.errors import ConfigError, OperationRejectedError
+from reflexarc.machine.accessibility import Area, Element, Selector
 from reflexarc.mcp.hub import Opened
 from reflexarc.mcp.picture import picture
 from reflexarc.mcp.results import fenced, result
@@ -28,34 +30,55 @@ async def look(opened: Opened, wish: Wish) -> CallToolResult:
     if wish.action == "ax_dump":
         return await _dump(opened, wish)
     if wish.action == "ax_find":
-        found = await tree.find(selector(wish))
-        values = {"elements": [described(element) for element in found.elements], "complete": found.complete}
-        return _told(found.elements, values)
+        found = await opened.session.ax.find(selector(wish))
+        return _told(opened, found.elements, {"complete": found.complete})
     if wish.action == "ax_wait":
         seconds = min(MAX_WAIT, wish.duration if wish.duration is not None else 10.0)
         element = await tree.wait(selector(wish), timeout=seconds)
     else:
         element = await tree.at(*await _place(opened, wish))
-    elements = () if element is None else (element,)
-    return _told(elements, {"elements": [described(element) for element in elements]})
+    return _told(opened, () if element is None else (element,), {})
 
 
 async def act(opened: Opened, wish: Wish) -> None:
-    """Carry out an action on one element; raises ConfigError where the words mean none, or several."""
-    ref = await _ref(opened, wish)
-    tree = opened.session.accessibility
+    """Carry out an action on one element: that of the ref, or the only one that is what the words say."""
+    if wish.ref is not None:
+        await _perform(opened.session.accessibility, wish.ref, wish)
+        return
+    try:
+        await _perform(opened.session.ax, selector(wish), wish)
+    except OperationRejectedError as error:
+        if error.code == "ambiguous":
+            error.args = (f"{error}, or name it by the ref that ax_find tells",)
+        raise
+
+
+T = TypeVar("T", contravariant=True)
+
+
+class _Hands(Protocol[T]):
+    """What acts on elements, told by T."""
+
+    def act(self, element: T, action: str, /) -> Awaitable[object]: ...
+
+    def set_value(self, element: T, value: str | float | bool, /) -> Awaitable[object]: ...
+
+    def focus(self, element: T, /) -> Awaitable[object]: ...
+
+
+async def _perform(hands: _Hands[T], element: T, wish: Wish) -> None:
     if wish.action == "ax_press":
-        await tree.act(ref, "AXPress")
+        await hands.act(element, "AXPress")
     elif wish.action == "ax_focus":
-        await tree.focus(ref)
+        await hands.focus(element)
     elif wish.action == "ax_set_value":
         if wish.value is None:
             raise ConfigError("ax_set_value needs value")
-        await tree.set_value(ref, wish.value)
+        await hands.set_value(element, wish.value)
     else:
         if not wish.text:
             raise ConfigError("ax_action needs text: the name of the action, such as AXPress")
-        await tree.act(ref, wish.text)
+        await hands.act(element, wish.text)
 
 
 async def _dump(opened: Opened, wish: Wish) -> CallToolResult:
@@ -73,35 +96,38 @@ async def _dump(opened: Opened, wish: Wish) -> CallToolResult:
     return result(words, values, data)
 
 
-async def _ref(opened: Opened, wish: Wish) -> Ref:
-    if wish.ref is not None:
-        return wish.ref
-    found = await opened.session.accessibility.find(selector(wish), limit=5)
-    if len(found.elements) == 1:
-        return found.elements[0].ref
-    if not found.elements:
-        raise ConfigError("no element on the screen is that; look with ax_dump or ax_find")
-    listed = "; ".join(one_line(element) for element in found.elements)
-    raise ConfigError(f"several elements are that: {listed}; name one by its ref")
-
-
 def selector(wish: Wish) -> Selector:
     """What an element must be, from role, name and text; raises ConfigError where nothing is asked."""
-    if not (wish.role or wish.name or wish.text):
-        raise ConfigError(f"{wish.action} needs ref, or role, name or text of the element")
-    return Selector(role=wish.role, name=wish.name, text=None if wish.action in ACTS else wish.text)
+    text = None if wish.action == "ax_action" else wish.text
+    wanted = Selector(role=wish.role or None, name=wish.name or None, text=text or None)
+    if wanted.is_empty:
+        words = "role or name" if wish.action == "ax_action" else "role, name or text"
+        raise ConfigError(f"{wish.action} needs ref, or {words} of the element")
+    return wanted
 
 
-def described(element: Element) -> dict[str, object]:
-    """An element as values, without what it doesn't have."""
-    area = element.area
+def described(opened: Opened, element: Element) -> dict[str, object]:
+    """An element as values, without what it doesn't have; its area is in the image that the client saw last."""
     told = {
         "ref": element.ref, "role": element.role, "name": element.name, "value": element.value,
         "enabled": element.enabled, "focused": element.focused, "actions": list(element.actions),
-        "path": list(element.path),
-        "area": None if area is None else [area.x, area.y, area.width, area.height],
+        "path": list(element.path), "area": _in_image(opened, element.area),
     }  # fmt: skip
     return {key: value for key, value in told.items() if value not in (None, "", [])}
+
+
+def _in_image(opened: Opened, area: Area | None) -> list[int] | None:
+    """What shows of an area, None where nothing does, or no image was seen; a point is a pixel of the screen."""
+    scale = opened.scale
+    if scale is None or area is None:
+        return None
+    left, right = max(0.0, area.x), min(float(scale.right), area.x + area.width)
+    top, bottom = max(0.0, area.y), min(float(scale.bottom), area.y + area.height)
+    if not (left < right and top < bottom):
+        return None
+    x, y = scale.to_picture(int(left), int(top))
+    to_x, to_y = scale.to_picture(ceil(right) - 1, ceil(bottom) - 1)
+    return [x, y, to_x - x + 1, to_y - y + 1]
 
 
 def one_line(element: Element) -> str:
@@ -110,9 +136,10 @@ def one_line(element: Element) -> str:
     return f'{element.role} "{element.name[:80]}"{value} [ref={element.ref}]'
 
 
-def _told(elements: tuple[Element, ...], values: dict[str, object]) -> CallToolResult:
-    values["text_is_untrusted"] = True
+def _told(opened: Opened, elements: tuple[Element, ...], more: dict[str, object]) -> CallToolResult:
+    listed = [described(opened, element) for element in elements]
     lines = "\n".join(one_line(element) for element in elements)
+    values = {"elements": listed, **more, "text_is_untrusted": True}
     return result(fenced(lines) or "No element is that.", values)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
@@ -11,21 +12,22 @@ from dataclasses import dataclass, field
 from mcp_types import CallToolResult
 
 from reflexarc.errors import ConfigError
-from reflexarc.machine.capabilities import Command, Exited, Stream
+from reflexarc.machine.capabilities import Command, Output, Stream
 from reflexarc.mcp.hub import Hub
 from reflexarc.mcp.outputs import MAX_KEPT, Outputs, parts_of
 from reflexarc.mcp.results import cleaned, fenced, result
+from reflexarc.runs.commands import run_to_end
 
 HEAD, TAIL = 6_000, 6_000
-MAX_TIMEOUT = 3_600.0
 MAX_FILE = 1 << 20
+SHOWN = 200
 PROGRESS = 0.25
 """Seconds between two messages of how a command goes on; one that writes fast has its newest lines told."""
 Said = Callable[[str], Awaitable[None]]
 
 
 @dataclass
-class Output:
+class Kept:
     """What a stream brought: all that is kept of it, its end, and how much it was."""
 
     kept: bytearray = field(default_factory=bytearray)
@@ -54,17 +56,18 @@ class Output:
 
 async def execute(hub: Hub, machine: str, command: Command, said: Said, outputs: Outputs) -> CallToolResult:
     """Run a command in the guest and tell its output as it comes."""
-    streams = {stream: Output() for stream in Stream}
-    status, told = None, 0.0
-    async with hub.acting(machine) as opened, aclosing(opened.session.shell.run(command)) as pieces:
-        async for piece in pieces:
-            if isinstance(piece, Exited):
-                status = piece.status
-                break
-            streams[piece.stream].add(piece.data)
-            if time.monotonic() - told >= PROGRESS:
-                await said(cleaned(piece.data[-200:].decode(errors="replace")))
-                told = time.monotonic()
+    streams = {stream: Kept() for stream in Stream}
+    told = 0.0
+
+    async def take(piece: Output) -> None:
+        nonlocal told
+        streams[piece.stream].add(piece.data)
+        if time.monotonic() - told >= PROGRESS:
+            await said(fenced(piece.data[-SHOWN:].decode(errors="replace")))
+            told = time.monotonic()
+
+    async with hub.acting(machine) as opened:
+        status = await run_to_end(opened.session.machine, command, take)
     values: dict[str, object] = {"status": status, "text_is_untrusted": True}
     words = [f"It ended with status {status}."]
     for stream, output in streams.items():
@@ -90,14 +93,19 @@ async def read_file(hub: Hub, machine: str, path: str) -> CallToolResult:
                 del data[MAX_FILE:]
                 break
     values: dict[str, object] = {"path": path, "bytes": len(data), "cut": cut, "text_is_untrusted": True}
+    encoded = base64.b64encode(data).decode("ascii")
     try:
-        text = data.decode()
+        # What was cut may end within a character.
+        text = codecs.getincrementaldecoder("utf-8")().decode(data, final=not cut)
     except UnicodeDecodeError:
-        values["base64"] = base64.b64encode(data).decode("ascii")
+        values["base64"] = encoded
         return result(f"{path}: {len(data):,} bytes that are no text, in base64 in the values.", values)
     values["text"] = text
     note = " (cut)" if cut else ""
-    return result(f"{path}: {len(data):,} bytes{note}.\n{fenced(text)}", values)
+    if cleaned(text) != text:
+        values["base64"] = encoded
+        note += ", without its control characters; base64 in the values has them"
+    return result(f"{path}: {len(data):,} bytes{note}.\n{fenced(text)}".rstrip(), values)
 
 
 async def write_file(

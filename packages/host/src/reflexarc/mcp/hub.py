@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reflexarc.errors import (
-    ConnectError,
-    ConnectionLostError,
-    MachineError,
-    ReflexarcError,
-    SafetyError,
-)
+from reflexarc.errors import ConnectError, MachineError, ReflexarcError, SafetyError
 from reflexarc.inventory import entries
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import launched, open_session, running_vm, start_vm
@@ -22,31 +18,85 @@ from reflexarc.machine.guard import Guard
 from reflexarc.machine.policy import covers
 from reflexarc.mcp import auditing, veil
 from reflexarc.mcp.advertising import PATIENCE
+from reflexarc.mcp.callers import caller
 from reflexarc.mcp.picture import Scale
 from reflexarc.runs.session import Session
 
-IDLE = 60.0
+IDLE = 600.0
+"""Seconds after which a machine that nobody uses is closed: as long as a ref to an element holds."""
 HELD = 10.0
-"""Seconds after which keys and buttons that a client left down are let go, where it says nothing more."""
+"""Seconds after which a button that a client left down is let go, whatever else is done meanwhile."""
+MAX_CLIENTS = 256
 
 
 @dataclass
 class Opened:
-    """One open machine. scale: of the last picture that was given out; pointer: where it was moved last."""
+    """One open machine. pointer: where it was moved last; using: how many calls are in it, until `used_at` some was."""
 
     session: Session
-    scale: Scale | None = None
     pointer: tuple[int, int] | None = None
     using: int = 0
+    used_at: float = field(default_factory=time.monotonic)
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)
     letting_go: asyncio.Task[None] | None = None
+    _scales: OrderedDict[str, Scale] = field(default_factory=OrderedDict)
+
+    @property
+    def scale(self) -> Scale | None:
+        """The scale of the last image that the client of this call was given, None where it was given none."""
+        return self._scales.get(caller())
+
+    @scale.setter
+    def scale(self, scale: Scale) -> None:
+        self._scales[caller()] = scale
+        self._scales.move_to_end(caller())
+        while len(self._scales) > MAX_CLIENTS:
+            self._scales.popitem(last=False)
+
+    @property
+    def down_since(self) -> float | None:
+        """When the first of the buttons that are down was pressed, None where none is."""
+        pointer = self.session.machine.guarded.pointer
+        return None if pointer is None else pointer.down_since
+
+    def idle_at(self, idle: float) -> float:
+        """From when on it is idle, which it isn't while it is used or a button is down."""
+        busy = self.using or self.down_since is not None
+        return (time.monotonic() if busy else self.used_at) + idle
+
+    def keep_time(self, held: float) -> None:
+        """Have let go what a call left down that has just ended: a button in its time, whatever comes meanwhile."""
+        keyboard = self.session.machine.guarded.keyboard
+        is_down = self.down_since is not None or (keyboard is not None and keyboard.is_down)
+        if is_down and (self.letting_go is None or self.letting_go.done()):
+            self.letting_go = asyncio.ensure_future(self._keep_time(held))
+
+    async def let_go(self, held: float, *, keys: bool) -> None:
+        """Let go the buttons that are down for so long, and keys, which only a call that was broken off leaves down."""
+        machine, since = self.session.machine.guarded, self.down_since
+        if machine.pointer is not None and since is not None and time.monotonic() - since >= held:
+            await machine.pointer.release_all()
+        if keys and machine.keyboard is not None:
+            await machine.keyboard.release_all()
+
+    async def _keep_time(self, held: float) -> None:
+        # What can't be let go stays down, and is tried again after the next call.
+        with suppress(ReflexarcError):
+            # A call that has begun by now let go the keys first: those that are down are its own.
+            await self.let_go(held, keys=not self.acting.locked())
+            while (since := self.down_since) is not None:
+                await asyncio.sleep(since + held - time.monotonic())
+                await self.let_go(held, keys=not self.acting.locked())
 
 
 class Hub:
     """Opens machines of an inventory for an agent, and closes those that nobody uses."""
 
-    def __init__(self, inventory: Path | None = None, *, dry_run: bool = False, held: float = HELD) -> None:
+    def __init__(
+        self, inventory: Path | None = None, *, dry_run: bool = False, held: float = HELD, idle: float = IDLE
+    ) -> None:
         self._inventory = inventory
+        self._idle = idle
         self._keepers: dict[str, _Keeper] = {}
         self._held = held
         self.dry_run = dry_run
@@ -87,23 +137,21 @@ class Hub:
         opened.using += 1
         try:
             yield opened
-        except (ConnectError, ConnectionLostError):
-            await self._close(entry)
-            raise
         finally:
             opened.using -= 1
+            opened.used_at = time.monotonic()
 
     @asynccontextmanager
     async def acting(self, name: str) -> AsyncIterator[Opened]:
         """The open machine, to act on: one call after the other; its lock is given back afterwards."""
         async with self.looking(name) as opened, opened.acting:
-            if opened.letting_go is not None:
-                opened.letting_go.cancel()
             try:
+                with suppress(ReflexarcError):
+                    await opened.let_go(self._held, keys=True)
                 yield opened
             finally:
                 opened.session.lock.release()
-                opened.letting_go = asyncio.ensure_future(_let_go(opened, self._held))
+                opened.keep_time(self._held)
 
     def launch(self, name: str) -> None:
         """Launch the virtual machine of that name where it has none; it stays until somebody stops it.
@@ -125,36 +173,27 @@ class Hub:
 
     async def _opened(self, entry: Entry) -> Opened:
         keeper = self._keepers.get(entry.place)
-        if keeper is not None and keeper.is_stale(entry):
-            await self._close(entry)
-            keeper = None
-        if keeper is None:
-            keeper = self._keepers[entry.place] = _Keeper(entry, dry_run=self.dry_run)
+        if keeper is None or keeper.is_stale(entry):
+            # At once, so that calls that come meanwhile find the new one.
+            keeper = self._keepers[entry.place] = _Keeper(
+                entry, dry_run=self.dry_run, idle=self._idle, before=keeper
+            )
         return await asyncio.shield(keeper.opened)
-
-    async def _close(self, entry: Entry) -> None:
-        keeper = self._keepers.pop(entry.place, None)
-        if keeper is not None:
-            await keeper.close()
-
-
-async def _let_go(opened: Opened, after: float) -> None:
-    """Let go what a client left down and came not back for."""
-    await asyncio.sleep(after)
-    async with opened.acting:
-        with suppress(MachineError):
-            await opened.session.machine.release_keys()
 
 
 class _Keeper:
-    """Keeps one session open in a task of its own, for what is opened must be closed by the same one."""
+    """Keeps one session open in a task of its own, for what is opened must be closed by the same one.
 
-    def __init__(self, entry: Entry, *, dry_run: bool) -> None:
+    before: the one that it takes the place of, which is closed first.
+    """
+
+    def __init__(self, entry: Entry, *, dry_run: bool, idle: float, before: _Keeper | None) -> None:
         self.opened: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
         self._entry = entry
         self._vm = _vm(entry)
         self._done = asyncio.Event()
-        self._task = asyncio.ensure_future(self._keep(dry_run))
+        self._idle = idle
+        self._task = asyncio.ensure_future(self._keep(dry_run, before))
         self._task.add_done_callback(self._ended)
 
     @property
@@ -164,10 +203,15 @@ class _Keeper:
         return self.opened.result() if done and not self._task.done() else None
 
     def is_stale(self, entry: Entry) -> bool:
-        """Tell whether it is closed, or open to what is another machine by now."""
-        return self._task.done() or self._done.is_set() or self._entry != entry or self._vm != _vm(entry)
+        """Tell whether it is closed, has lost its machine, or is open to what is another one by now."""
+        if self._task.done() or self._done.is_set() or self._entry != entry or self._vm != _vm(entry):
+            return True
+        opened = self.now
+        return opened is not None and opened.session.watcher.has_lost
 
-    async def _keep(self, dry_run: bool) -> None:
+    async def _keep(self, dry_run: bool, before: _Keeper | None) -> None:
+        if before is not None:
+            await before.close()
         async with open_session(
             self._entry,
             agent=True,
@@ -180,10 +224,11 @@ class _Keeper:
             opened = Opened(session)
             self.opened.set_result(opened)
             while not self._done.is_set():
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._done.wait(), IDLE)
-                if opened.using == 0:
+                left = opened.idle_at(self._idle) - time.monotonic()
+                if left <= 0:
                     self._done.set()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._done.wait(), left)
             if opened.letting_go is not None:
                 opened.letting_go.cancel()
 

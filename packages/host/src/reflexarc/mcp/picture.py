@@ -44,25 +44,23 @@ class Scale:
         return int((x - self.left + 0.5) * across), int((y - self.top + 0.5) * down)
 
 
+def scale_of(left: int, top: int, right: int, bottom: int) -> Scale:
+    """The scale of the picture of a region of the screen, no larger than models take it."""
+    shrunk = min(1.0, MAX_WIDTH / (right - left), MAX_HEIGHT / (bottom - top))
+    width, height = max(1, round((right - left) * shrunk)), max(1, round((bottom - top) * shrunk))
+    return Scale(width, height, left, top, right, bottom)
+
+
 def picture(frame: Frame, region: tuple[int, int, int, int] | None = None) -> tuple[bytes, Scale]:
-    """A PNG of a frame, or of a region (left, top, right, bottom) of it, no larger than models take it.
+    """A PNG of a frame, or of a region (left, top, right, bottom) of it.
 
     Raises SafetyError where it would show the secret of a run.
     """
     veil.check_picture(frame)
-    left, top, right, bottom = region or (0, 0, frame.width, frame.height)
-    image = frame.image().crop((left, top, right, bottom))
-    shrunk = min(1.0, MAX_WIDTH / image.width, MAX_HEIGHT / image.height)
-    width, height = max(1, round(image.width * shrunk)), max(1, round(image.height * shrunk))
-    if shrunk < 1.0:
-        image = image.resize((width, height), Image.Resampling.LANCZOS)
+    scale = scale_of(*(region or (0, 0, frame.width, frame.height)))
+    image = frame.image().crop((scale.left, scale.top, scale.right, scale.bottom))
+    if image.size != (scale.width, scale.height):
+        image = image.resize((scale.width, scale.height), Image.Resampling.LANCZOS)
     out = io.BytesIO()
     image.save(out, "PNG", compress_level=3)
-    return out.getvalue(), Scale(width, height, left, top, right, bottom)
-
-
-def whole(frame: Frame) -> Scale:
-    """The scale of a whole frame's picture, without making it."""
-    shrunk = min(1.0, MAX_WIDTH / frame.width, MAX_HEIGHT / frame.height)
-    width, height = max(1, round(frame.width * shrunk)), max(1, round(frame.height * shrunk))
-    return Scale(width, height, 0, 0, frame.width, frame.height)
+    return out.getvalue(), scale

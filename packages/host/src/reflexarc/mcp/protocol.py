@@ -20,6 +20,7 @@ from reflexarc.mcp import auditing
 from reflexarc.mcp.advertising import without_elements
 from reflexarc.mcp.arguments import closed, require_known
 from reflexarc.mcp.asking import PATIENCE, Asking, said_no
+from reflexarc.mcp.callers import told_apart
 from reflexarc.mcp.changes import EVERY, Changes
 from reflexarc.mcp.results import failure
 from reflexarc.mcp.serving import Served
@@ -45,7 +46,7 @@ class Server(MCPServer[Any]):
             lifespan=self._life,
             log_level="WARNING",
             subscriptions=self._changes,
-            middleware=[self._each],
+            middleware=[told_apart, self._each],
         )
 
     @asynccontextmanager

@@ -14,7 +14,7 @@ from mcp_types import Completion, CompletionArgument
 
 from reflexarc.errors import ReflexarcError
 from reflexarc.inventory.places import phase_folders, places
-from reflexarc.mcp.results import MAX_ERROR, cleaned
+from reflexarc.mcp.results import MAX_ERROR, cleaned, within_fence
 from reflexarc.runs.artifacts import picture
 from reflexarc.runs.journal import Journal
 from reflexarc.runs.ownership import is_driven, standing
@@ -110,7 +110,7 @@ def _others(server: MCPServer[Any], served: Served) -> None:
         text = served.outputs.part(name, part)
         if text is None:
             raise ResourceError(f"there is no part {part} of an output {name}; the newest are kept only")
-        return text
+        return within_fence(text)
 
     @server.resource("reflexarc://playbook-format", mime_type="application/schema+json")
     @_telling

@@ -20,7 +20,7 @@ from reflexarc.mcp import auditing
 from reflexarc.mcp.hub import Hub
 from reflexarc.mcp.letting import found, guard, readable
 from reflexarc.mcp.playbooks import find
-from reflexarc.mcp.results import cleaned, fenced, result
+from reflexarc.mcp.results import fenced, result
 from reflexarc.playbook.words import Stage
 from reflexarc.runs.artifacts import picture
 from reflexarc.runs.describe import describe_run
@@ -194,20 +194,18 @@ def status(run_id: str, *, image: bool = True) -> CallToolResult:
     described = describe_run(state, record, owned=is_driven(places().runs, run_id))
     outcome = described["outcome"]
     values = {**described, "text_is_untrusted": True}
-    words = [
-        f"Run {run_id} ({state.playbook.name} on {state.machine}): {outcome} "
-        f"at step {state.index + 1} of {len(state.playbook.steps)}, {state.step.name}. {state.reason}".rstrip()
-    ]
+    step = f"step {state.index + 1} of {len(state.playbook.steps)}, {state.step.name}"
+    words = [f"Run {run_id} ({state.playbook.name} on {state.machine}): {outcome} at {step}."]
     held = state.escalation if outcome == "held" else None
     if held is None:
         values["escalation"] = None
         if outcome == "interrupted":
             words.append("No process drives it: reply_escalation with resume goes on with it.")
-        return result(cleaned("\n".join(words)), values)
+        return result("\n".join([*words, fenced(state.reason)]).rstrip(), values)
     words.append(
-        f"It asks (escalation {held.id}): {held.reason}. {held.detail} It awaited "
+        f"It asks (escalation {held.id}): {held.reason}. It awaited "
         f"{', '.join(held.expected) or 'a condition'} and sees {held.observed_phase}. Answer with reply_escalation."
     )
-    words = [cleaned(word) for word in words] + ([fenced(held.text[-MAX_TEXT:])] if held.text.strip() else [])
+    words.append(fenced(f"{held.detail}\n{held.text[-MAX_TEXT:]}"))
     shown = picture(places().runs / run_id, held.frame.ref) if image and held.frame is not None else None
-    return result("\n".join(words), values, *([shown] if shown is not None else []))
+    return result("\n".join(words).rstrip(), values, *([shown] if shown is not None else []))

@@ -6,16 +6,16 @@ import base64
 import re
 import zlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from hashlib import sha256
 from shlex import join, quote
 from typing import Protocol
 
-from reflexarc.errors import ConnectionLostError, OperationRejectedError
-from reflexarc.machine.capabilities import Command, Exited
+from reflexarc.errors import OperationRejectedError
+from reflexarc.machine.capabilities import Command, Output
 from reflexarc.machine.machine import Machine
 from reflexarc.runs.acting.serial import feed_lines, run_line
+from reflexarc.runs.commands import run_to_end
 from reflexarc.sensing.watcher import Watcher
 
 OLDEST_PYTHON = (3, 9)
@@ -127,17 +127,13 @@ class ByCommands:
 
     async def run(self, line: str, timeout: float = TIMEOUT) -> tuple[int, str]:
         said = bytearray()
+
+        async def take(piece: Output) -> None:
+            said.extend(piece.data[: MAX_OUTPUT - len(said)])
+
         command = Command(argv=("/bin/sh", "-c", line), timeout=timeout)
-        async with aclosing(self._machine.shell.run(command)) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, Exited):
-                    return piece.status, said.decode(errors="replace")
-                said += piece.data[: MAX_OUTPUT - len(said)]
-        raise ConnectionLostError(
-            "the command's output ended without its exit status",
-            machine=self._machine.name,
-            operation="shell.exec",
-        )
+        status = await run_to_end(self._machine, command, take)
+        return status, said.decode(errors="replace")
 
     async def put(self, data: bytes, path: str, tell: Tell) -> None:
         async def pieces() -> AsyncIterator[bytes]:

@@ -130,6 +130,11 @@ class Watcher:
             seen = await self.next(seen, min(seen.changed_at + seconds, deadline) - now) or seen
 
     @property
+    def has_lost(self) -> bool:
+        """Whether an error of a device ended the watching."""
+        return isinstance(self._failure, MachineError)
+
+    @property
     def recognisers(self) -> Recognisers:
         """By what phases are recognised."""
         return self._ladder.recognisers

@@ -31,7 +31,8 @@ class ReplayShell:
         for stream, data in ((Stream.STDOUT, ran.stdout), (Stream.STDERR, ran.stderr)):
             for start in range(0, len(data), PIECE):
                 yield Output(stream, data[start : start + PIECE])
-        yield Exited(ran.status)
+        if ran.status is not None:
+            yield Exited(ran.status)
 
 
 class ReplayFiles:

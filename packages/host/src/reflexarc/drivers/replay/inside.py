@@ -71,8 +71,8 @@ def _ran(raw: object) -> Ran:
     ran = _mapping(raw, "commands")
     _known(ran, frozenset({"stdout", "stderr", "status"}))
     status = ran.get("status", 0)
-    if not isinstance(status, int) or not 0 <= status <= 255:
-        raise ValueError(f"`status` must be from 0 to 255, not {status!r}")
+    if status is not None and (not isinstance(status, int) or not 0 <= status <= 255):
+        raise ValueError(f"`status` must be from 0 to 255, or null, not {status!r}")
     out, err = (_text(ran.get(name, ""), name).encode() for name in ("stdout", "stderr"))
     return Ran(out, err, status)
 

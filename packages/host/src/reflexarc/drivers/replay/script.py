@@ -70,12 +70,12 @@ class Fault(Enum):
 class Ran:
     """What becomes of a command in a played guest: what it writes, then its exit status.
 
-    entries: what its run releases on the machine.
+    status: None where its end is never told. entries: what its run releases on the machine.
     """
 
     stdout: bytes = b""
     stderr: bytes = b""
-    status: int = 0
+    status: int | None = 0
     entries: tuple[Entry, ...] = ()
 
 

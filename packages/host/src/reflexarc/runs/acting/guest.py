@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Collection
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
-from reflexarc.errors import ConnectionLostError, OperationTimeoutError
-from reflexarc.machine.capabilities import Command, Exited, Stream
+from reflexarc.errors import OperationTimeoutError
+from reflexarc.machine.capabilities import Command, Output, Stream
 from reflexarc.runs.acting.act import Act, Performed
 from reflexarc.runs.acting.reaching import reached
+from reflexarc.runs.commands import run_to_end
 from reflexarc.runs.copying import fetch, pieces
 
 MAX_OUTPUT = 64 << 10
@@ -40,22 +41,14 @@ async def execute(act: Act) -> Performed:
     )
     kept = {stream: _Kept() for stream in Stream}
 
-    async def run() -> int | None:
-        said = act.machine.shell.run(command)
-        async with _within(act, "the command", limit + GRACE), aclosing(said):
-            async for piece in said:
-                if isinstance(piece, Exited):
-                    return piece.status
-                kept[piece.stream].add(piece.data)
-        return None
+    async def take(piece: Output) -> None:
+        kept[piece.stream].add(piece.data)
+
+    async def run() -> int:
+        async with _within(act, "the command", limit + GRACE):
+            return await run_to_end(act.machine, command, take)
 
     status = await reached(act, run)
-    if status is None:
-        raise ConnectionLostError(
-            "the command's output ended without its exit status",
-            machine=act.machine.name,
-            operation="shell.exec",
-        )
     out, err = kept[Stream.STDOUT], kept[Stream.STDERR]
     return ended(
         act, status, {"stdout": out.text, "stderr": err.text}, truncated=out.truncated or err.truncated
