@@ -13,7 +13,18 @@ import pytest
 from mcp import Client
 from tests.e2e.test_hostile import ALL, DESTRUCTIVE, STEPS, commands, keys_of
 from tests.guests import build_cdrom
-from tests.mcp_lab import MODES, audited, call, give, http_server, inside, over_http, refused, says_yes, values
+from tests.mcp_lab import (
+    MODES,
+    audited,
+    call,
+    give,
+    http_server,
+    inside,
+    over_http,
+    refused,
+    says_yes,
+    values,
+)
 
 from reflexarc.inventory import entries
 from reflexarc.inventory.opening import open_session, owner, running_vm, start_vm, stop_vm
