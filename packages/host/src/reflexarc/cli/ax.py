@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -274,12 +275,14 @@ def set_value(
 ) -> None:
     """Set the element's value to VALUE: true or false for what is checked, a number for a slider, else a text.
 
-    It says which element that was, with the value it had before.
+    It says which element that was, with the value that it has now.
     """
     selector = _selector(given)
 
     async def put(elements: Elements) -> Element:
-        return await elements.set_value(selector, typed(await elements.one(selector), value))
+        element = await elements.set_value(selector, typed(await elements.one(selector), value))
+        # What was set may have closed its window.
+        return await elements.again(element) or replace(element, value=None)
 
     _acting(machine, inventory, app, as_json, put)
 

@@ -65,8 +65,18 @@ class Elements:
         return await self._on(selector, lambda ref: self._accessibility.act(ref, action))
 
     async def set_value(self, selector: Selector, value: str | float | bool) -> Element:
-        """Set its value."""
+        """Set its value; the element as it was before."""
         return await self._on(selector, lambda ref: self._accessibility.set_value(ref, value))
+
+    async def again(self, element: Element) -> Element | None:
+        """The element as it is now, None where it is gone."""
+        try:
+            tree = await self._accessibility.dump(root=element.ref, max_depth=0, max_nodes=1)
+        except OperationRejectedError as error:
+            if error.code != "stale_ref":
+                raise
+            return None
+        return replace(tree.root, path=element.path, children=()) if tree.root else None
 
     async def focus(self, selector: Selector) -> Element:
         """Give it the focus."""

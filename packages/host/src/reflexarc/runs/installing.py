@@ -15,7 +15,7 @@ from typing import Protocol
 from reflexarc.errors import ConnectionLostError, OperationRejectedError
 from reflexarc.machine.capabilities import Command, Exited
 from reflexarc.machine.machine import Machine
-from reflexarc.runs.acting.serial import feed_lines, run_line
+from reflexarc.runs.acting.serial import at_prompt, feed_lines, run_line
 from reflexarc.sensing.watcher import Watcher
 
 OLDEST_PYTHON = (3, 9)
@@ -23,9 +23,9 @@ NAME = "reflexarc-agent.pyz"
 TIMEOUT = 60.0
 MAX_OUTPUT = 64 << 10
 PIECE = 256 << 10
-# What a command has room for beside the marks around it: busybox's editor takes 1,023 characters of a line.
-COMMAND = 500
+# What a shell's `read` is given at once: a terminal keeps 4,095 bytes of a line for a program.
 LINE = 3000
+READY = 10.0
 SHOWN = 300
 
 Tell = Callable[[str], None]
@@ -110,6 +110,10 @@ class Installed:
 class Inside(Protocol):
     """A way into a guest."""
 
+    async def ready(self) -> None:
+        """Raises OperationRejectedError where nobody is there to run anything."""
+        ...
+
     async def run(self, line: str, timeout: float = TIMEOUT) -> tuple[int, str]:
         """Run a line in a shell; its exit status and what it wrote, up to 64 KiB."""
         ...
@@ -124,6 +128,9 @@ class ByCommands:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
+
+    async def ready(self) -> None:
+        """The first command tells."""
 
     async def run(self, line: str, timeout: float = TIMEOUT) -> tuple[int, str]:
         said = bytearray()
@@ -154,14 +161,11 @@ class ByConsole:
         self._machine = machine
         self._watcher = watcher
 
+    async def ready(self) -> None:
+        await at_prompt(self._machine, self._watcher)
+        await self.run("true", READY)
+
     async def run(self, line: str, timeout: float = TIMEOUT) -> tuple[int, str]:
-        if "\n" in line or len(line) > COMMAND:
-            # A terminal takes a line break for the end of the command.
-            script = (await self._checked("umask 077; mktemp")).strip()
-            for start in range(0, len(line), COMMAND // 2):
-                escaped = line[start : start + COMMAND // 2].replace("\\", r"\\").replace("\n", r"\n")
-                await self._checked(f"printf %b {quote(escaped)} >>{quote(script)}")
-            line = f"sh {quote(script)}; set -- $?; rm -f {quote(script)}; exit $1"
         said, status, _ = await run_line(self._machine, self._watcher, line, timeout)
         return status, said
 
@@ -172,19 +176,20 @@ class ByConsole:
         async for number in feed_lines(self._machine, self._watcher, lines, packed, TIMEOUT):
             if number % 10 == 0:
                 tell(f"copying by the console, {100 * number // len(lines)} %")
-        await self._checked(f"{_UNPACK} {quote(packed)} {quote(path)}")
-
-    async def _checked(self, line: str) -> str:
-        return await _checked(self, self._machine.name, line)
+        await _checked(self, self._machine.name, f"{_UNPACK} {quote(packed)} {quote(path)}")
 
 
 async def install(inside: Inside, machine: str, plan: Plan, tell: Tell) -> Installed:
     """Put the agent into a guest and start it; done again it changes nothing but that the agent starts anew.
 
-    Raises OperationRejectedError where the guest has no Python for it, or the agent doesn't start.
+    Raises OperationRejectedError where nobody is there, before anything is copied where the guest has no Python for it
+    or its whole is asked for by who isn't root, or where the agent doesn't start.
     """
     tell("looking for Python in the guest")
+    await inside.ready()
     await _need_python(inside, machine)
+    if plan.system:
+        await _need_root(inside, machine)
     path = (await _checked(inside, machine, f"printf %s {plan.place}")).strip()
     copied = await _digest(inside, path) != plan.digest
     if copied:
@@ -219,6 +224,17 @@ async def _need_python(inside: Inside, machine: str) -> None:
     if status:
         raise _rejected(
             machine, f"the guest has no python3; install Python {version} or newer in it", "no python", said
+        )
+
+
+async def _need_root(inside: Inside, machine: str) -> None:
+    number, _, name = (await _checked(inside, machine, 'echo "$(id -u) $(id -un)"')).strip().partition(" ")
+    if number != "0":
+        raise _rejected(
+            machine,
+            f"for the whole guest root has to install it, and who came in is {name[:32] or number[:32]}; "
+            "come in as root, or install it for that account with --user",
+            "not root",
         )
 
 
