@@ -112,7 +112,7 @@ def test_over_ssh_it_is_copied_once_and_started_anew(command: Command, home: Pat
     first = command.run(*arguments)
     assert first.returncode == 0, first.stderr
     told = json.loads(first.stdout)
-    assert (told["via"], told["copied"], told["started_by"]) == ("ssh", True, "reflexarc")
+    assert (told["via"], told["copied"], told["started_by"]) == ("ssh", True, "itself")
     assert 'transport = "unix"' in told["inventory"]
     assert answers(socket)
     before = started(home)
@@ -144,7 +144,7 @@ def test_a_dry_run_reaches_nobody(command: Command) -> None:
     done = command.run("guest", "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "by ssh" in done.stdout
-    assert "install --system --vsock" in done.stdout
+    assert "install --start --system --vsock" in done.stdout
     advised = done.stdout.partition(":\n\n")[2]
     assert 'drivers = ["agent", "ssh"]' in advised
     assert "enabled = true" in advised
@@ -185,7 +185,7 @@ def test_by_the_console_it_arrives_whole(
 
     told: list[str] = []
     done = asyncio.run(by_console("dash -i", str(socket)))
-    assert (done.copied, done.started_by) == (True, "reflexarc")
+    assert (done.copied, done.started_by) == (True, "itself")
     assert Path(done.path).read_bytes() == agent_file
     assert answers(socket)
     shares = [line.split(", ")[1] for line in told if line.startswith("copying by the console")]

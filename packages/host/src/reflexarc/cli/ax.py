@@ -313,11 +313,11 @@ def typed(element: Element, value: str) -> str | float | bool:
 def wait(
     machine: str, gone: bool, timeout: float, as_json: bool, inventory: Path | None, **given: object
 ) -> int:
-    """Wait for the element; 1 where it does not come in time."""
+    """Wait for the element, and for the guest's agent; 1 where it does not come in time."""
     selector = _selector(given)
 
     async def read(session: Session) -> Element | None:
-        return await session.accessibility.wait(selector, gone=gone, timeout=timeout)
+        return await Elements(session.accessibility, session.name).wait(selector, gone=gone, timeout=timeout)
 
     try:
         found = _reading(machine, inventory, read)

@@ -140,7 +140,9 @@ def list_playbooks(folder: Path, as_json: bool) -> None:
         click.echo(dump(rows))
         return
     for row in rows:
-        what = row["error"] or f"{row['name']}: {counted(row['steps'], 'step')}. {row['description']}"
+        what = (
+            row["error"] or f"{row['name']}: {counted(int(str(row['steps'])), 'step')}. {row['description']}"
+        )
         click.echo(
             f"{one_line(str(row['file'])):<28} {'BAD ' if row['error'] else ''}{one_line(str(what))}".rstrip()
         )

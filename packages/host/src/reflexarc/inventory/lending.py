@@ -21,7 +21,7 @@ from reflexarc.drivers.ssh.driver import open_driver as open_ssh
 from reflexarc.errors import ConfigError, MachineError
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.places import places
-from reflexarc.machine.routing import Lent, Reach
+from reflexarc.machine.reach import Lent, Reach
 from reflexarc.sensing.watcher import Watcher
 
 STARTING = frozenset(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from reflexarc.errors import OperationRejectedError, OperationTimeoutError
+from reflexarc.errors import ConnectError, OperationRejectedError, OperationTimeoutError
 from reflexarc.machine.accessibility import Accessibility, Element, Found, Ref, Selector
+from reflexarc.machine.reach import RETRY
 
 DRAWN = 2.0
 """Seconds for which an element is waited for that isn't there: a window may still be opening."""
@@ -55,6 +57,21 @@ class Elements:
         unsure = "" if found.complete else f"; not all was searched ({found.capped or 'a bound was met'})"
         where = f"in {self._app}" if self._app is not None else "on its desktop"
         raise self._rejected(f"there is no {selector} {where}{unsure}", "absent")
+
+    async def wait(self, selector: Selector, *, gone: bool, timeout: float) -> Element | None:
+        """The first element as soon as there is one, None as soon as there is none with `gone`.
+
+        A guest that doesn't answer yet is waited for, too: it may be starting.
+        """
+        end, left = time.monotonic() + timeout, timeout
+        while True:
+            try:
+                return await self._accessibility.wait(selector, gone=gone, timeout=left)
+            except ConnectError:
+                left = round(end - time.monotonic() - RETRY, 2)
+                if left <= 0:
+                    raise
+            await asyncio.sleep(RETRY)
 
     async def press(self, selector: Selector) -> Element:
         """Press it; the element as it was before."""

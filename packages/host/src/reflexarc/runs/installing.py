@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
+import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from shlex import join, quote
 from typing import Protocol
 
-from reflexarc.errors import ConnectionLostError, OperationRejectedError
+from reflexarc.errors import (
+    ConnectionLostError,
+    MachineError,
+    OperationRejectedError,
+    OperationTimeoutError,
+)
 from reflexarc.machine.capabilities import Command, Exited
 from reflexarc.machine.machine import Machine
 from reflexarc.runs.acting.serial import at_prompt, feed_lines, run_line
@@ -26,6 +33,7 @@ PIECE = 256 << 10
 # What a shell's `read` is given at once: a terminal keeps 4,095 bytes of a line for a program.
 LINE = 3000
 READY = 10.0
+RETRY = 1.0
 SHOWN = 300
 
 Tell = Callable[[str], None]
@@ -41,25 +49,6 @@ _UNPACK = (
     "python3 -c 'import base64, sys, zlib; "
     'open(sys.argv[2], "wb").write(zlib.decompress(base64.b64decode(open(sys.argv[1]).read())))\''
 )
-
-# Nothing but its note of the process knows of an agent that was started so: an earlier one is ended first.
-_START = """\
-own={archive}.pid; log={archive}.log; old=$(cat "$own" 2>/dev/null)
-lives() {{ kill -0 "$1" 2>/dev/null && ! grep -q '^State:.Z' /proc/"$1"/status 2>/dev/null; }}
-if [ -n "$old" ] && tr '\\0' ' ' </proc/"$old"/cmdline 2>/dev/null | grep -qF {archive}; then
-  kill "$old"; i=0
-  while lives "$old" && [ $i -lt 20 ]; do sleep 1; i=$((i + 1)); done
-  if lives "$old"; then kill -KILL "$old"; fi
-fi
-umask 077
-if command -v setsid >/dev/null; then first=setsid; else first=nohup; fi
-$first python3 {archive} {options} </dev/null >"$log" 2>&1 &
-new=$!; echo $new >"$own"; i=0
-while lives $new && [ $i -lt 40 ]; do
-  if grep -qE 'listening on|serving|waiting for|connected to' "$log"; then exit 0; fi
-  sleep 1; i=$((i + 1))
-done
-tail -n 3 "$log" >&2; exit 1"""
 
 
 @dataclass(frozen=True)
@@ -89,17 +78,19 @@ class Plan:
     def install_options(self) -> str:
         """What follows the agent's `install`."""
         whose = ["--system", *(["--desktop"] if self.desktop else [])] if self.system else ["--user"]
-        return join([*whose, *self.options])
+        return join(["--start", *whose, *self.options])
 
     @property
-    def run_options(self) -> str:
-        """What the agent is started with where nothing in the guest starts it."""
-        return join([*self.options, *(["--headless"] if self.system and not self.desktop else [])])
+    def whose(self) -> str:
+        return "--system" if self.system else "--user"
 
 
 @dataclass(frozen=True)
 class Installed:
-    """What was done. copied: False where the guest had this very agent. started_by: `systemd`, or `reflexarc`."""
+    """What was done. copied: False where the guest had this very agent.
+
+    started_by: `systemd` or, where the guest has none, `itself`.
+    """
 
     path: str
     digest: str
@@ -134,7 +125,7 @@ class ByCommands:
 
     async def run(self, line: str, timeout: float = TIMEOUT) -> tuple[int, str]:
         said = bytearray()
-        command = Command(argv=("/bin/sh", "-c", line), timeout=timeout)
+        command = Command(argv=("/bin/sh", "-c", f"exec 2>&1; {line}"), timeout=timeout)
         async with aclosing(self._machine.shell.run(command)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Exited):
@@ -207,11 +198,30 @@ async def install(inside: Inside, machine: str, plan: Plan, tell: Tell) -> Insta
     else:
         tell("this agent is there already; installing it anew")
         said = await _checked(inside, machine, f"python3 {quote(path)} install {plan.install_options}")
-    if "not started" not in said:
-        return Installed(path, plan.digest, copied, "systemd")
-    tell("starting it: the guest has no systemd that would")
-    await _checked(inside, machine, _START.format(archive=quote(path), options=plan.run_options))
-    return Installed(path, plan.digest, copied, "reflexarc")
+    told = re.search(r"^(?:started|starting anew (?P<before>\d+)) by (?P<by>\w+)\s*\Z", said, re.MULTILINE)
+    if told is None:
+        raise _rejected(machine, "the agent is installed, and doesn't say that it runs", "not started", said)
+    if told["before"]:
+        tell("the agent itself did this; waiting for it to start anew")
+        await _anew(inside, machine, f"python3 {quote(path)} status {plan.whose}", told["before"])
+    return Installed(path, plan.digest, copied, told["by"])
+
+
+async def _anew(inside: Inside, machine: str, status: str, before: str) -> None:
+    """Return once another process than before is the agent."""
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        with suppress(MachineError):
+            code, said = await inside.run(status)
+            if code == 0 and said.strip() != f"running {before}":
+                return
+        await asyncio.sleep(RETRY)
+    raise OperationTimeoutError(
+        "the agent was installed, and what starts now doesn't answer the way the earlier one did; "
+        "correct its table in the inventory (--dry-run shows the lines)",
+        machine=machine,
+        operation="agent install",
+    )
 
 
 async def _need_python(inside: Inside, machine: str) -> None:
