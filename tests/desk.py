@@ -43,6 +43,7 @@ PLAYBOOK: dict[str, object] = {
     ],
 }  # fmt: skip
 PORT = "reflexarc"
+LAYER = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,19 @@ class Desk:
             [sys.executable, "-m", "reflexarc", *arguments], cwd=self.folder, text=True, capture_output=True,
             env={**os.environ, "REFLEXARC_STATE": str(self.folder / "state")}, timeout=timeout, check=False,
         )  # fmt: skip
+
+    def kept(self) -> Desk:
+        """Give the machine a second disk, on which what is changed in the guest outlives its starts."""
+        layer = self.folder / "layer.img"
+        with layer.open("wb") as file:
+            file.truncate(LAYER)
+        subprocess.run(["/usr/sbin/mkfs.ext4", "-q", layer], check=True)
+        for inventory in self.folder.glob("*.toml"):
+            text = inventory.read_text().replace(
+                'format = "raw"}]', f'format = "raw"}}, {{path = "{layer.name}", format = "raw"}}]'
+            )
+            inventory.write_text(text)
+        return self
 
     def join(self, transport: str) -> dict[str, object]:
         """Run the playbook from a machine that is off, and return what `run --json` says."""

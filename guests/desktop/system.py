@@ -3,8 +3,9 @@
     python -m guests.desktop.system FOLDER AGENT
 
 It boots from a CD-ROM (GRUB, Debian's kernel, a small initramfs) and mounts its root, a squashfs on the first virtio
-disk, with a writable layer in memory over it. The account `lab` is logged in on the first virtual console, where its
-session starts Xorg; root logs in by itself on the first serial line. Passwords are `lab` and `root`.
+disk, with a writable layer over it: in memory, or on the second disk where there is one, with ext4. The account `lab`
+is logged in on the first virtual console, where its session starts Xorg; root logs in by itself on the first serial
+line. Passwords are `lab` and `root`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _PACKAGES = (
     "iproute2", "busybox-static", "linux-image-amd64",
 )  # fmt: skip
 # What mounts the root; the rest of the modules is found there.
-_EARLY = ("virtio_blk", "virtio_pci", "squashfs", "overlay")
+_EARLY = ("virtio_blk", "virtio_pci", "squashfs", "overlay", "crc32c_generic", "ext4")
 # No desktop in a virtual machine needs them, and they are most of the bytes.
 _LEFT_OUT = (
     "usr/share/icons/Adwaita/cursors", "usr/share/icons/Adwaita/scalable", "usr/lib/firmware", "usr/share/fonts/X11",

@@ -19,7 +19,8 @@ from reflexarc.drivers.agent.program import Program
 from reflexarc.drivers.agent.transports import Unix
 from reflexarc.errors import ConfigError, ConnectionLostError, MachineError, ReflexarcError
 from reflexarc.machine.capabilities import Capabilities, Command
-from reflexarc.machine.routing import Lent, route
+from reflexarc.machine.reach import Lent
+from reflexarc.machine.routing import route
 from reflexarc_wire.replies import AxAppsReply
 from reflexarc_wire.requests import AxApps
 

@@ -112,7 +112,7 @@ def test_over_ssh_it_is_copied_once_and_started_anew(command: Command, home: Pat
     first = command.run(*arguments)
     assert first.returncode == 0, first.stderr
     told = json.loads(first.stdout)
-    assert (told["via"], told["copied"], told["started_by"]) == ("ssh", True, "reflexarc")
+    assert (told["via"], told["copied"], told["started_by"]) == ("ssh", True, "itself")
     assert 'transport = "unix"' in told["inventory"]
     assert answers(socket)
     before = started(home)
@@ -123,13 +123,28 @@ def test_over_ssh_it_is_copied_once_and_started_anew(command: Command, home: Pat
     assert answers(socket)
 
 
+def test_the_lines_for_the_inventory_reach_it_over_ssh_alone(command: Command) -> None:
+    done = command.run("guest", "--user", "--json")
+    assert done.returncode == 0, done.stderr
+    _, _, table = command.inventory.read_text().partition("[machines.guest.ssh]")
+    command.inventory.write_text(f"{json.loads(done.stdout)['inventory']}\n[machines.guest.ssh]{table}")
+    assert entries.load(command.inventory).entry("guest").drivers == ("agent", "ssh")
+    doctor = subprocess.run(
+        [sys.executable, "-m", "reflexarc", "doctor", "guest", "--json", "--inventory", str(command.inventory)],
+        env={**os.environ, "REFLEXARC_STATE": str(command.state)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    findings = json.loads(doctor.stdout)["machines"]["guest"]
+    assert [one["severity"] for one in findings if one["check"] == "agent"][:1] == ["ok"], doctor.stdout
+
+
 def test_a_dry_run_reaches_nobody(command: Command) -> None:
     text = command.inventory.read_text()
     command.inventory.write_text(text.replace('"127.0.0.1"', '"nowhere.invalid"'))
     done = command.run("guest", "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "by ssh" in done.stdout
-    assert "install --system --vsock" in done.stdout
+    assert "install --start --system --vsock" in done.stdout
     advised = done.stdout.partition(":\n\n")[2]
     assert 'drivers = ["agent", "ssh"]' in advised
     assert "enabled = true" in advised
@@ -170,7 +185,7 @@ def test_by_the_console_it_arrives_whole(
 
     told: list[str] = []
     done = asyncio.run(by_console("dash -i", str(socket)))
-    assert (done.copied, done.started_by) == (True, "reflexarc")
+    assert (done.copied, done.started_by) == (True, "itself")
     assert Path(done.path).read_bytes() == agent_file
     assert answers(socket)
     shares = [line.split(", ")[1] for line in told if line.startswith("copying by the console")]
@@ -194,6 +209,42 @@ def test_a_guest_without_python_is_told(
 
     with pytest.raises(OperationRejectedError, match="install Python 3"):
         asyncio.run(by_console())
+
+
+def tried(shell: str, agent: bytes) -> list[str]:
+    """Install for the whole guest by a console; what is told of it."""
+    told: list[str] = []
+
+    async def by_console() -> None:
+        async with console(shell) as real:
+            machine = Machine("guest", Capabilities(console=real), Guard("guest", Policy()))
+            async with Watcher(machine.sensed, Ladder(load_recognisers()), "guest") as watcher:
+                plan = Plan(agent, True, ("--vsock",))
+                await install(ByConsole(machine, watcher), "guest", plan, told.append)
+
+    asyncio.run(by_console())
+    return told
+
+
+def test_where_nobody_is_logged_in_nothing_is_typed(tmp_path: Path, agent_file: bytes) -> None:
+    login = tmp_path / "login"
+    login.write_text(f'stty -echo; printf "lab login: "; exec cat >{tmp_path / "typed"}\n')
+    with pytest.raises(OperationRejectedError, match="nobody is logged in"):
+        tried(f"sh {login}", agent_file)
+    assert (tmp_path / "typed").read_text() == ""
+
+
+def test_a_console_at_which_nothing_answers_is_told(tmp_path: Path, agent_file: bytes) -> None:
+    deaf = tmp_path / "deaf"
+    deaf.write_text("stty -echo; exec cat >/dev/null\n")
+    with pytest.raises(OperationRejectedError, match="nothing answers at its serial console"):
+        tried(f"sh {deaf}", agent_file)
+
+
+def test_who_is_not_root_is_told_before_anything_is_copied(agent_file: bytes) -> None:
+    with pytest.raises(OperationRejectedError, match="who came in is nobody"):
+        tried("setpriv --reuid nobody --regid nogroup --clear-groups dash -i", agent_file)
+    assert not Path("/usr/local/lib/reflexarc").exists()
 
 
 def test_the_inventory_knows_the_driver(command: Command) -> None:

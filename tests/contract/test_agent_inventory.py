@@ -21,7 +21,7 @@ from reflexarc.inventory.examining import machine_findings
 from reflexarc.inventory.lending import open_lent, refreshing
 from reflexarc.inventory.opening import open_session
 from reflexarc.machine.capabilities import Capabilities, Command, PowerState
-from reflexarc.machine.routing import Lent
+from reflexarc.machine.reach import Lent
 from reflexarc.runs.preflight import Finding, Severity
 from reflexarc.sensing.ladder import Ladder
 from reflexarc.sensing.recognise import load_recognisers

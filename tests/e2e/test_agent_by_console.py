@@ -99,5 +99,5 @@ def test_the_agent_gets_in_by_the_console_and_answers(inventory: Path) -> None:
     done = json.loads(
         told(inventory, "agent", "install", "guest", "--via", "console", "--virtio-serial", PORT, "--json")
     )
-    assert (done["copied"], done["started_by"]) == (True, "reflexarc")
+    assert (done["copied"], done["started_by"]) == (True, "itself")
     assert asyncio.run(asked()) == (b"init\nLinux\n", 0)

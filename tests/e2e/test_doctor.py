@@ -34,7 +34,7 @@ def told(command: Command, *arguments: str, code: int = 0) -> dict[str, dict[str
 
 def test_a_played_machine(command: Command, lab: Path) -> None:
     found = told(command)
-    assert found["host"]["inventory"]["detail"] == "1 machines in reflexarc.toml"
+    assert found["host"]["inventory"]["detail"] == "1 machine in reflexarc.toml"
     assert {"qemu", "acceleration", "space", "display"} <= set(found["host"])
     machine = found["lab"]
     assert (machine["reachable"]["severity"], machine["power"]["detail"]) == ("ok", "off")

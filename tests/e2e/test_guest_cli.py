@@ -84,7 +84,8 @@ class TestAx:
     def test_acting_goes_by_identity_and_through_the_guard(self, command: Command, guest: Path) -> None:
         assert command("ax", "press", "lab", "--name", "Save").returncode == 0
         assert command("ax", "action", "lab", "AXPress", "--name", "Save").returncode == 0
-        assert command("ax", "set", "lab", "hello", "--role", "AXTextField").returncode == 0
+        put = command("ax", "set", "lab", "hello", "--role", "AXTextField")
+        assert (put.returncode, "= 'hello'" in put.stdout) == (0, True)
         assert command("ax", "focus", "lab", "--text", "Na", "--json").returncode == 0
         audit = [json.loads(line) for line in (guest / "state" / "audit.jsonl").read_text().splitlines()]
         acts = [

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from reflexarc.cli.driving import make_reply
+from reflexarc.drivers.agent.config import AgentConfig
 from reflexarc.errors import ConfigError, PlaybookError
 from reflexarc.inventory import entries
 from reflexarc.plainfiles import read_plain
@@ -24,6 +25,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "playbook": lambda path: load_file(path, PHASES),
     "inventory": entries.load,
     "secret": lambda path: resolve("pw", f"file:{path}"),
+    "token": lambda path: AgentConfig(token=f"file:{path}").secret("lab"),
     "steps": lambda path: make_reply("act", str(path)),
     "amendment": lambda path: make_reply("amend", str(path)),
     "needle": lambda path: make_reply("teach", None, phase="x", needle=path),

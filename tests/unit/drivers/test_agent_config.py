@@ -4,7 +4,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import keyring
 import pytest
+from keyring.backend import KeyringBackend
 
 from reflexarc.drivers.agent.config import COMMON, TRANSPORTS, AgentConfig
 from reflexarc.drivers.agent.input import NAMES
@@ -114,6 +116,32 @@ def test_a_token_comes_from_where_it_is_said_to_be(tmp_path: Path, monkeypatch: 
     assert parse(tmp_path, cid=3).secret("lab1") is None
 
 
+def test_a_token_may_be_in_the_keyring(tmp_path: Path) -> None:
+    before = keyring.get_keyring()
+    keyring.set_keyring(OneEntry())
+    try:
+        assert parse(tmp_path, cid=3, token="keyring:lab1 agent").secret("lab1") == TOKEN
+        with pytest.raises(ConfigError, match=r"agent\.token: the keyring has no entry 'other'"):
+            parse(tmp_path, cid=3, token="keyring:other").secret("lab1")
+    finally:
+        keyring.set_keyring(before)
+
+
+class OneEntry(KeyringBackend):
+    """A keyring with the agent's token."""
+
+    priority = 1
+
+    def __init__(self) -> None:
+        """Nothing is to be prepared."""
+
+    def get_password(self, service: str, username: str) -> str | None:
+        return TOKEN if (service, username) == ("reflexarc", "lab1 agent") else None
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        raise NotImplementedError
+
+
 def test_keys_have_names_on_the_wire_and_no_other_keys_do() -> None:
     assert NAMES.keys() <= KEYS
     assert len(set(NAMES.values())) == len(NAMES) - len(("ctrl_r", "shift_r", "meta_r"))
@@ -129,9 +157,12 @@ def test_the_page_tells_of_every_setting_and_no_other() -> None:
 
 
 def test_the_pages_example_is_taken(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    for name in ("lab1.qcow2", "lab1.pem"):
+    example, ready = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    for name in ("lab1.qcow2", "lab1.pem", "desktop.iso", "desktop.squashfs"):
         (tmp_path / name).touch()
+    (tmp_path / "ready.toml").write_text(ready)
+    (lab,) = entries.load(tmp_path / "ready.toml").machines.values()
+    assert (lab.drivers, agent_config(lab).own_vsock) == (("qemu", "agent"), True)
     inventory = tmp_path / "reflexarc.toml"
     inventory.write_text(example)
     (entry,) = entries.load(inventory).machines.values()

@@ -22,7 +22,8 @@ from reflexarc.errors import (
     PeerProtocolError,
 )
 from reflexarc.machine.capabilities import Capabilities, Command, Exited, KeyEvent, Output, PowerState, Stream
-from reflexarc.machine.routing import Lent, route
+from reflexarc.machine.reach import Lent
+from reflexarc.machine.routing import route
 
 ECHO = Command(line="who")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import shutil
+from hashlib import md5
 from pathlib import Path
 
 import pytest
@@ -102,6 +104,14 @@ def test_output_and_status_come_back(tmp_path: Path, program: str) -> None:
     assert said[5:] == ["", "still here"]
 
 
+@pytest.mark.parametrize("program", SHELLS)
+@pytest.mark.parametrize("length", [900, 1010, 3000, 20_000])
+def test_a_command_longer_than_a_line_arrives_whole(tmp_path: Path, program: str, length: int) -> None:
+    words = (r"it''s \n \\ %s 5% $HOME !! \"q\" `id` \0101 \u00fc\u4e2d 'a' " * (length // 40))[:length]
+    state = run(tmp_path, program, f"printf %s {shlex.quote(words)} | md5sum")
+    assert state.registered["r0"] == {"status": 0, "stdout": f"{md5(words.encode()).hexdigest()}  -\n"}
+
+
 @pytest.mark.parametrize("program", SHELLS[:1])
 @pytest.mark.parametrize(
     ("command", "status"), [("exit 7", 7), ("if", 2), ("kill -9 $$", 137), ("nosuchcommand", 127)]
@@ -125,7 +135,7 @@ def test_without_a_shell_it_ends_with_a_question(tmp_path: Path) -> None:
     assert "is a shell there" in detail(run(tmp_path, "cat", "echo one", timeout=1))
 
 
-@pytest.mark.parametrize("command", ["echo a\nreboot", "echo \x03", "echo \x1b[A", "x" * 4000])
+@pytest.mark.parametrize("command", ["echo a\nreboot", "echo \x03", "echo \x1b[A", "x" * 70_000])
 def test_what_a_console_would_take_for_keys_is_not_sent(tmp_path: Path, command: str) -> None:
     state = run(tmp_path, "dash -i", command)
     assert "nothing was sent" in detail(state)

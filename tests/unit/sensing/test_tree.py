@@ -19,11 +19,11 @@ from reflexarc.errors import ConfigError, ConnectError
 from reflexarc.machine.accessibility import App, Element, Found, Ref, Selector, Tree
 from reflexarc.machine.capabilities import Capabilities, PowerState
 from reflexarc.machine.frame import Frame
+from reflexarc.machine.reach import RETRY
 from reflexarc.observation import Observation, Sighting
 from reflexarc.sensing.ladder import Ladder, Readings
 from reflexarc.sensing.recognise import load_recognisers
 from reflexarc.sensing.recogniser import Recogniser, Recognisers
-from reflexarc.sensing.searching import RETRY
 from reflexarc.sensing.tree import RunningApp, ShownElement, TreeReading
 from reflexarc.sensing.watcher import Watcher
 

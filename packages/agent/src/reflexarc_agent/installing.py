@@ -7,21 +7,24 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import List, Sequence
 
+from reflexarc_agent.running import SERVICE, Background, Systemd, ancestors
 from reflexarc_agent.transports.chosen import any_chosen
 
 _NAME = "reflexarc-agent"
-_SERVICE = f"{_NAME}.service"
 _UNIT = """\
 [Unit]
 Description=The reflexarc agent inside this guest
 {unit}
 [Service]
 ExecStart={command}
+Type=notify
 Restart=always
 RestartSec=2
 
@@ -39,7 +42,8 @@ Exec={command}
 NoDisplay=true
 X-GNOME-Autostart-enabled=true
 """
-_TIMEOUT = 30.0
+# For what was said to reach the host, where the one that says it is to be started anew.
+_PAUSE = 2.0
 
 
 @dataclass(frozen=True)
@@ -50,35 +54,52 @@ class Places:
     unit: Path
     wanted: Path
     autostart: "Path | None"
-    systemctl: Sequence[str]
+    manager: Sequence[str]
 
     @property
     def files(self) -> List[Path]:
         return [self.archive, self.unit, self.wanted, *([self.autostart] if self.autostart else [])]
 
+    @property
+    def systemd(self) -> Systemd:
+        return Systemd(self.manager)
+
+    @property
+    def background(self) -> Background:
+        return Background(self.archive)
+
+    def runner(self) -> "Systemd | Background":
+        """Who runs the agent here."""
+        systemd = self.systemd
+        return systemd if systemd.reload() else self.background
+
 
 def change(options: argparse.ArgumentParser, given: Sequence[str]) -> int:
-    """Install or uninstall, as the first word says, with the agent's options in the rest; returns the exit code."""
+    """Do what the first word says, with the agent's options in the rest; returns the exit code."""
     verb, parser = given[0], _parser(given[0])
     chosen, rest = parser.parse_known_args(given[1:])
     places = _system() if chosen.system else _user()
+    if verb in ("install", "start"):
+        if chosen.system and not chosen.desktop:
+            rest = [*rest, "--headless"]
+        _check(options, rest)
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:
-        if verb == "uninstall":
-            _uninstall(places)
-        else:
-            if chosen.system and not chosen.desktop:
-                rest = [*rest, "--headless"]
-            _check(options, rest)
-            _install(places, rest, "multi-user.target" if chosen.system else "default.target")
+        return _VERBS[verb](places, chosen, rest)
     except OSError as error:
         print(f"{_NAME}: can't {verb}: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
 def autostart() -> bool:
     """Have systemd run the installed agent of this user, and tell whether it does."""
-    return _systemctl(["systemctl", "--user"], "start", _SERVICE)
+    systemd = _user().systemd
+    with suppress(OSError):
+        if systemd.pid() is None:
+            systemd.start()
+        return True
+    return False
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:
@@ -91,11 +112,15 @@ def _parser(verb: str) -> argparse.ArgumentParser:
     whose.add_argument(
         "--system", action="store_true", help="for every boot, as root: commands and files only"
     )
-    if verb == "install":
+    if verb in ("install", "start"):
         parser.add_argument(
             "--desktop",
             action="store_true",
             help="with --system: serve the desktop of the user at the screen too",
+        )
+        parser.add_argument("--pause", action="store_true", help=argparse.SUPPRESS)
+        parser.add_argument(
+            "--start", action="store_true", help="start it now, too, where no systemd answers that would"
         )
     return parser
 
@@ -119,8 +144,8 @@ def _user() -> Places:
     units = config / "systemd/user"
     return Places(
         data / "reflexarc" / f"{_NAME}.pyz",
-        units / _SERVICE,
-        units / "default.target.wants" / _SERVICE,
+        units / SERVICE,
+        units / "default.target.wants" / SERVICE,
         config / "autostart" / f"{_NAME}.desktop",
         ("systemctl", "--user"),
     )
@@ -130,14 +155,14 @@ def _system(root: Path = Path("/")) -> Places:
     units = root / "etc/systemd/system"
     return Places(
         root / "usr/local/lib/reflexarc" / f"{_NAME}.pyz",
-        units / _SERVICE,
-        units / "multi-user.target.wants" / _SERVICE,
+        units / SERVICE,
+        units / "multi-user.target.wants" / SERVICE,
         None,
         ("systemctl",),
     )
 
 
-def _install(places: Places, rest: Sequence[str], target: str) -> None:
+def _install(places: Places, chosen: argparse.Namespace, rest: Sequence[str]) -> int:
     source = Path(sys.argv[0])
     if not zipfile.is_zipfile(source):
         raise OSError("only the agent as one file can install itself: build it with `reflexarc agent build`")
@@ -149,27 +174,63 @@ def _install(places: Places, rest: Sequence[str], target: str) -> None:
         part.chmod(0o755)
         os.replace(part, places.archive)
     command = [sys.executable, str(places.archive), *rest]
+    target = "multi-user.target" if chosen.system else "default.target"
     places.unit.write_text(unit(command, target), "utf-8")
     places.wanted.unlink(missing_ok=True)
-    places.wanted.symlink_to(f"../{_SERVICE}")
+    places.wanted.symlink_to(f"../{SERVICE}")
     if places.autostart:
         entry = desktop_entry([sys.executable, str(places.archive), "autostart", *rest])
         places.autostart.write_text(entry, "utf-8")
     for path in places.files:
-        print(path)
-    if _systemctl(places.systemctl, "daemon-reload") and _systemctl(places.systemctl, "restart", _SERVICE):
-        print("started")
-    else:
+        print(path, flush=True)
+    runner = places.runner()
+    if isinstance(runner, Background) and not chosen.start:
         print("not started: no systemd answers here; it starts with the next session or boot")
+    elif (before := runner.pid()) is not None and before in ancestors():
+        # To end it would end this program, too, before anybody heard of it.
+        words = [word for word in sys.argv[2:] if word != "--start"]
+        subprocess.Popen(
+            [sys.executable, str(places.archive), "start", "--pause", *words],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        print(f"starting anew {before} by {runner.name}")
+    else:
+        _start(places, chosen, rest)
+    return 0
 
 
-def _uninstall(places: Places) -> None:
-    _systemctl(places.systemctl, "stop", _SERVICE)
+def _start(places: Places, chosen: argparse.Namespace, rest: Sequence[str]) -> int:
+    if getattr(chosen, "pause", False):
+        time.sleep(_PAUSE)
+    runner = places.runner()
+    if isinstance(runner, Systemd):
+        places.background.end()
+    runner.start(rest)
+    print(f"started by {runner.name}")
+    return 0
+
+
+def _status(places: Places, chosen: argparse.Namespace, rest: Sequence[str]) -> int:
+    pid = places.systemd.pid() or places.background.pid()
+    print("stopped" if pid is None else f"running {pid}")
+    return int(pid is None)
+
+
+def _uninstall(places: Places, chosen: argparse.Namespace, rest: Sequence[str]) -> int:
     for path in places.files:
         if path.is_symlink() or path.exists():
             path.unlink()
-            print(f"removed {path}")
-    _systemctl(places.systemctl, "daemon-reload")
+            print(f"removed {path}", flush=True)
+    systemd = places.systemd
+    # At last: this program may be a command of the agent that is ended.
+    systemd.reload()
+    systemd.end()
+    places.background.end()
+    places.background.forget()
+    return 0
+
+
+_VERBS = {"install": _install, "start": _start, "status": _status, "uninstall": _uninstall}
 
 
 def unit(command: Sequence[str], target: str) -> str:
@@ -191,11 +252,3 @@ def _entry_word(word: str) -> str:
     for special in '\\"`$':
         word = word.replace(special, "\\" + special)
     return '"' + word.replace("\\", "\\\\").replace("%", "%%") + '"'
-
-
-def _systemctl(command: Sequence[str], *arguments: str) -> bool:
-    try:
-        found = subprocess.run([*command, *arguments], capture_output=True, timeout=_TIMEOUT, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return found.returncode == 0

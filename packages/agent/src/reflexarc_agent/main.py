@@ -15,6 +15,7 @@ from reflexarc_agent.backend import Backend
 from reflexarc_agent.channel import PipeChannel
 from reflexarc_agent.connection import Connection
 from reflexarc_agent.files import Files
+from reflexarc_agent.readiness import tell_ready
 from reflexarc_agent.registry import Registry
 from reflexarc_agent.server import Server, Source
 from reflexarc_agent.stopping import notice
@@ -26,7 +27,7 @@ from reflexarc_wire.requests import FEATURES
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Run the agent until it is told to stop; returns the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    if given[:1] in (["install"], ["uninstall"]):
+    if given[:1] in (["install"], ["uninstall"], ["start"], ["status"]):
         from reflexarc_agent.installing import change
 
         return change(_parser(), given)
@@ -71,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="reflexarc-agent",
         description="The agent inside a guest. Name the ways by which hosts reach it.",
         epilog="`reflexarc-agent.pyz install --user|--system OPTIONS` has it started with every session or boot, "
-        "with these options; `uninstall` undoes that.",
+        "with these options; `uninstall` undoes that, `status` tells whether it runs.",
     )
     parser.add_argument("--version", action="version", version=f"reflexarc-agent {VERSION}")
     add_options(parser)
@@ -101,6 +102,7 @@ def _serve(registry: Registry, chosen: Sequence[Source]) -> None:
         server.take_from(source)
         if isinstance(source, Listening):
             notice(f"listening on {source.name}")
+    tell_ready()
     stop.wait()
     server.close()
 

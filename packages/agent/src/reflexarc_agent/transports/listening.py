@@ -11,7 +11,8 @@ from reflexarc_agent.stopping import Stop, notice
 
 Serve = Callable[[Channel, Optional[str]], None]
 _PAUSE = 0.1
-_RETRY = 2.0
+RETRY = 2.0
+"""Seconds after which a device of the guest that isn't there is looked for again."""
 
 
 class ListenError(Exception):
@@ -67,7 +68,7 @@ class ListeningLater:
                 if told != str(error):
                     told = str(error)
                     notice(f"waiting for {self.name}: {told}")
-                if stop.wait(timeout=_RETRY) is None:
+                if stop.wait(timeout=RETRY) is None:
                     return
                 continue
             notice(f"listening on {self.name}")

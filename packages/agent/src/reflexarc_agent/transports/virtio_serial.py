@@ -13,12 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from reflexarc_agent.stopping import Stop, notice
-from reflexarc_agent.transports.listening import Serve
+from reflexarc_agent.transports.listening import RETRY, Serve
 from reflexarc_agent.transports.shared import SharedStream
 
 _PORTS = Path("/dev/virtio-ports")
 _CLASS = Path("/sys/class/virtio-ports")
-_RETRY = 2.0
 # Nothing but asking tells that a host has come to a port.
 _LOOK = 0.1
 
@@ -36,7 +35,7 @@ class SerialDevice:
     def run(self, serve: Serve, stop: Stop) -> None:
         told, pause = "", 0.0
         while stop.wait(timeout=pause) is not None:
-            pause = _RETRY
+            pause = RETRY
             try:
                 fd = _open(path_of(self._device))
             except OSError as error:

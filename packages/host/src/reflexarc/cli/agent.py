@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import asdict, replace
 from itertools import zip_longest
@@ -19,6 +20,10 @@ from reflexarc.runs import archive, installing
 # Whose capabilities each way takes, where several drivers lend the same.
 _WAYS = ("ssh", "exec", "console")
 _DRIVERS = {"ssh": "ssh", "console": "qemu"}
+_SSH_OPTIONS = {
+    "config": "-F {}", "port": "-p {}", "user": "-l {}", "identity_file": "-i {}", "jump": "-J {}",
+    "known_hosts": "-o UserKnownHostsFile={}",
+}  # fmt: skip
 _HIDDEN = {"ssh": (), "exec": ("ssh",), "console": ("ssh", "agent")}
 
 
@@ -157,12 +162,34 @@ def _advice(entry: Entry, plan: installing.Plan) -> str:
     lines = [f"[machines.{entry.name}]", f"drivers = {dump(drivers)}"]
     if "--vsock" in plan.options and "qemu" in drivers:
         lines += [f"[machines.{entry.name}.qemu]", "vsock = true"]
-    return "\n".join([*lines, f"[machines.{entry.name}.agent]", "enabled = true", *_transport(plan)])
+    return "\n".join([*lines, f"[machines.{entry.name}.agent]", "enabled = true", *_transport(entry, plan)])
 
 
-def _transport(plan: installing.Plan) -> list[str]:
-    if "--vsock" in plan.options:
+def _ssh(entry: Entry) -> list[str]:
+    """OpenSSH's command line to the machine, as the driver ssh would go there."""
+    table = entry.settings.get("ssh", {})
+    words = ["ssh", "-T", "-o", "BatchMode=yes"]
+    for key, option in _SSH_OPTIONS.items():
+        if key in table:
+            value = str(table[key])
+            if key in ("config", "identity_file", "known_hosts"):
+                value = os.path.join(entry.source.parent.absolute(), os.path.expanduser(value))
+            words += [part.format(value) for part in option.split()]
+    return [*words, str(table.get("host", "..."))]
+
+
+def _transport(entry: Entry, plan: installing.Plan) -> list[str]:
+    if "--vsock" in plan.options and "qemu" in entry.drivers:
         return ['transport = "vsock"']
+    if "--vsock" in plan.options and "ssh" in entry.drivers:
+        command = [*_ssh(entry), f"python3 {plan.place} --stdio"]
+        return [
+            'transport = "stdio"',
+            f"command = {dump(command)}",
+            '# or, for a guest of this host that has a vsock: transport = "vsock" and cid = its number',
+        ]
+    if "--vsock" in plan.options:
+        return ['transport = "vsock"', "cid = ...   # the guest's number"]
     if "--virtio-serial" in plan.options:
         return ['transport = "virtio_serial"', 'path = "..."   # the socket of that port on this host']
     if "--unix" in plan.options:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -274,12 +275,14 @@ def set_value(
 ) -> None:
     """Set the element's value to VALUE: true or false for what is checked, a number for a slider, else a text.
 
-    It says which element that was, with the value it had before.
+    It says which element that was, with the value that it has now.
     """
     selector = _selector(given)
 
     async def put(elements: Elements) -> Element:
-        return await elements.set_value(selector, typed(await elements.one(selector), value))
+        element = await elements.set_value(selector, typed(await elements.one(selector), value))
+        # What was set may have closed its window.
+        return await elements.again(element) or replace(element, value=None)
 
     _acting(machine, inventory, app, as_json, put)
 
@@ -310,11 +313,11 @@ def typed(element: Element, value: str) -> str | float | bool:
 def wait(
     machine: str, gone: bool, timeout: float, as_json: bool, inventory: Path | None, **given: object
 ) -> int:
-    """Wait for the element; 1 where it does not come in time."""
+    """Wait for the element, and for the guest's agent; 1 where it does not come in time."""
     selector = _selector(given)
 
     async def read(session: Session) -> Element | None:
-        return await session.accessibility.wait(selector, gone=gone, timeout=timeout)
+        return await Elements(session.accessibility, session.name).wait(selector, gone=gone, timeout=timeout)
 
     try:
         found = _reading(machine, inventory, read)

@@ -20,6 +20,7 @@ from reflexarc.inventory.keeping import state_findings
 from reflexarc.inventory.opening import launched
 from reflexarc.inventory.places import places
 from reflexarc.runs.preflight import Finding, Severity
+from reflexarc.wording import counted
 
 
 @click.command()
@@ -60,7 +61,7 @@ def _all(inventory: Path | None) -> tuple[list[Entry], dict[str, list[Finding]]]
         severity = Severity.CRITICAL if error.path is not None else Severity.WARNING
         return [], {"": [Finding("inventory", severity, str(error), fix), *host_findings(needs_qemu=False)]}
     chosen = list(loaded.machines.values())
-    listed = Finding("inventory", Severity.OK, f"{len(chosen)} machines in {loaded.path}")
+    listed = Finding("inventory", Severity.OK, f"{counted(len(chosen), 'machine')} in {loaded.path}")
     return chosen, {"": [listed, *host_findings(needs_qemu=any(map(launched, chosen)))]}
 
 

@@ -24,6 +24,7 @@ from reflexarc.playbook.model import Playbook
 from reflexarc.playbook.schema import schema as schema_of
 from reflexarc.runs.hostfiles import FIX, misplaced
 from reflexarc.sensing.recognise import load_recognisers
+from reflexarc.wording import counted
 
 SUFFIXES = (".yaml", ".yml", ".json")
 MAX_FILES = 1000
@@ -139,7 +140,9 @@ def list_playbooks(folder: Path, as_json: bool) -> None:
         click.echo(dump(rows))
         return
     for row in rows:
-        what = row["error"] or f"{row['name']}: {row['steps']} steps. {row['description']}"
+        what = (
+            row["error"] or f"{row['name']}: {counted(int(str(row['steps'])), 'step')}. {row['description']}"
+        )
         click.echo(
             f"{one_line(str(row['file'])):<28} {'BAD ' if row['error'] else ''}{one_line(str(what))}".rstrip()
         )

@@ -26,7 +26,8 @@ from reflexarc.machine.capabilities import Command, Exited
 from reflexarc.machine.guard import Guard
 from reflexarc.machine.lock import MachineLock
 from reflexarc.machine.machine import Machine
-from reflexarc.machine.routing import Lent, route
+from reflexarc.machine.reach import Lent
+from reflexarc.machine.routing import route
 from reflexarc.runs.preflight import Finding, Severity, examine
 
 PATIENCE = 30.0

@@ -13,6 +13,7 @@ from reflexarc.errors import JournalError
 from reflexarc.inventory.places import Places
 from reflexarc.runs.journal import Journal
 from reflexarc.runs.preflight import Finding, Severity
+from reflexarc.wording import counted
 
 LITTLE, TOO_LITTLE = 1_000_000_000, 50_000_000
 _FIX = "make it yours and writable, or set REFLEXARC_STATE to another folder"
@@ -69,7 +70,7 @@ def journal(path: Path) -> Finding:
     if written is not None:
         detail = f"{path}: {written}: no run can begin or go on; `reflexarc runs list` and `runs show` still read it"
         return Finding("journal", Severity.CRITICAL, detail, "make it yours and writable")
-    return Finding("journal", Severity.OK, f"{count} runs" if count else "no runs yet")
+    return Finding("journal", Severity.OK, counted(count, "run") if count else "no runs yet")
 
 
 def audit(path: Path) -> Finding:

@@ -18,7 +18,7 @@ from reflexarc.errors import MachineError
 from reflexarc.inventory.answering import agent_config, own_vsock
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.places import places
-from reflexarc.machine.routing import Lent, Reach
+from reflexarc.machine.reach import Lent, Reach
 from reflexarc.sensing.watcher import Watcher
 
 STARTING = frozenset(

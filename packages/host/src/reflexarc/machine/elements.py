@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from reflexarc.errors import ConfigError, OperationRejectedError, OperationTimeoutError
+from reflexarc.errors import ConfigError, ConnectError, OperationRejectedError, OperationTimeoutError
 from reflexarc.machine.accessibility import Accessibility, Element, Found, Ref, Selector
+from reflexarc.machine.reach import RETRY
 
 DRAWN = 2.0
 """Seconds for which an element is waited for that isn't there: a window may still be opening."""
@@ -60,6 +62,21 @@ class Elements:
         where = f"in {self._app}" if self._app is not None else "on its desktop"
         raise self._rejected(f"there is no {selector} {where}{unsure}", "absent")
 
+    async def wait(self, selector: Selector, *, gone: bool, timeout: float) -> Element | None:
+        """The first element as soon as there is one, None as soon as there is none with `gone`.
+
+        A guest that doesn't answer yet is waited for, too: it may be starting.
+        """
+        end, left = time.monotonic() + timeout, timeout
+        while True:
+            try:
+                return await self._accessibility.wait(selector, gone=gone, timeout=left)
+            except ConnectError:
+                left = round(end - time.monotonic() - RETRY, 2)
+                if left <= 0:
+                    raise
+            await asyncio.sleep(RETRY)
+
     async def press(self, selector: Selector) -> Element:
         """Press it; the element as it was before."""
         return await self.act(selector, "AXPress")
@@ -69,8 +86,18 @@ class Elements:
         return await self._on(selector, lambda ref: self._accessibility.act(ref, action))
 
     async def set_value(self, selector: Selector, value: str | float | bool) -> Element:
-        """Set its value."""
+        """Set its value; the element as it was before."""
         return await self._on(selector, lambda ref: self._accessibility.set_value(ref, value))
+
+    async def again(self, element: Element) -> Element | None:
+        """The element as it is now, None where it is gone."""
+        try:
+            tree = await self._accessibility.dump(root=element.ref, max_depth=0, max_nodes=1)
+        except OperationRejectedError as error:
+            if error.code != "stale_ref":
+                raise
+            return None
+        return replace(tree.root, path=element.path, children=()) if tree.root else None
 
     async def focus(self, selector: Selector) -> Element:
         """Give it the focus."""

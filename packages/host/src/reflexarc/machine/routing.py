@@ -1,4 +1,4 @@
-"""Which of several ways into a guest a call takes: decided before anything is sent, and never changed afterwards.
+"""Capabilities that several drivers lend as one: each call takes the first way that is ready.
 
 Only a picture, which changes nothing, is asked for elsewhere when a way fails with it.
 """
@@ -10,11 +10,11 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from reflexarc.errors import CapabilityError, ConnectError, MachineError
+from reflexarc.errors import MachineError
 from reflexarc.machine.capabilities import (
     Button,
     Capabilities,
@@ -31,43 +31,9 @@ from reflexarc.machine.capabilities import (
     Shell,
 )
 from reflexarc.machine.frame import Frame
+from reflexarc.machine.reach import RETRY, Lent, Reach, Way, Ways, is_unsent, streamed
 
 T = TypeVar("T")
-R = TypeVar("R")
-
-RETRY = 2.0
-"""Seconds after which a way that wasn't ready is looked at again, where somebody waits for it."""
-
-
-def is_unsent(error: MachineError) -> bool:
-    """Tell whether the error says that nothing was sent, so that another way may be taken."""
-    return isinstance(error, (ConnectError, CapabilityError))
-
-
-class Reach(Protocol):
-    """Whether what a driver lends can be had at this moment."""
-
-    async def ready(self, feature: str) -> bool:
-        """Tell it, for `exec`, `files`, `screen` or `input`; nothing is changed by asking."""
-        ...
-
-    def refresh(self) -> None:
-        """Look anew when next asked: the machine was switched or reset, or it starts."""
-        ...
-
-
-@dataclass(frozen=True)
-class Lent:
-    """What one driver lends. reach: None where it can always be asked.
-
-    pixels_last: how late its screen, keyboard and pointer are taken, whatever the order of the drivers: 0 for a
-    device outside of the guest.
-    """
-
-    driver: str
-    capabilities: Capabilities
-    reach: Reach | None = None
-    pixels_last: int = 0
 
 
 def route(lent: Sequence[Lent]) -> Capabilities:
@@ -93,60 +59,6 @@ def route(lent: Sequence[Lent]) -> Capabilities:
     )
 
 
-@dataclass(frozen=True)
-class Way(Generic[T]):
-    """One way to a capability."""
-
-    feature: str
-    to: T
-    reach: Reach | None
-
-    async def ready(self) -> bool:
-        return self.reach is None or await self.reach.ready(self.feature)
-
-
-@dataclass(frozen=True)
-class Ways(Generic[T]):
-    """The ways to a capability, the first to be taken first."""
-
-    ways: Sequence[Way[T]]
-
-    def __bool__(self) -> bool:
-        return bool(self.ways)
-
-    async def choose(self) -> AsyncGenerator[Way[T], None]:
-        """Yield the ways that are ready, at last one that isn't, for its error, where none is."""
-        none = True
-        for way in self.ways:
-            if await way.ready():
-                none = False
-                yield way
-        if none:
-            yield self.ways[-1]
-
-    def refresh(self) -> None:
-        """Have every way looked at anew."""
-        for way in self.ways:
-            if way.reach is not None:
-                way.reach.refresh()
-
-    async def take(
-        self, call: Callable[[T], Awaitable[R]], again: Callable[[MachineError], bool] = is_unsent
-    ) -> R:
-        """Make the call on the first way that takes it, and on the next one after an error that allows it."""
-        failed: MachineError | None = None
-        async with aclosing(self.choose()) as ready:
-            async for way in ready:
-                try:
-                    return await call(way.to)
-                except MachineError as error:
-                    if not again(error):
-                        raise
-                    failed = _joined(failed, error)
-        assert failed is not None
-        raise failed
-
-
 class RoutedShell:
     """Commands by the first way that is ready; implements `Shell`."""
 
@@ -154,7 +66,7 @@ class RoutedShell:
         self._ways = ways
 
     async def run(self, command: Command) -> AsyncGenerator[Output | Exited, None]:
-        async with aclosing(_streamed(self._ways, lambda shell: shell.run(command))) as pieces:
+        async with aclosing(streamed(self._ways, lambda shell: shell.run(command))) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -166,7 +78,7 @@ class RoutedFiles:
         self._ways = ways
 
     async def read(self, path: str) -> AsyncGenerator[bytes, None]:
-        async with aclosing(_streamed(self._ways, lambda files: files.read(path))) as pieces:
+        async with aclosing(streamed(self._ways, lambda files: files.read(path))) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -291,26 +203,6 @@ class _Taken:
         return await anext(self.pieces)
 
 
-async def _streamed(ways: Ways[T], begin: Callable[[T], AsyncGenerator[R, None]]) -> AsyncGenerator[R, None]:
-    """What the first way yields that takes the call; once it has yielded anything, its errors are the caller's."""
-    failed: MachineError | None = None
-    async with aclosing(ways.choose()) as ready:
-        async for way in ready:
-            begun = False
-            async with aclosing(begin(way.to)) as pieces:
-                try:
-                    async for piece in pieces:
-                        begun = True
-                        yield piece
-                    return
-                except MachineError as error:
-                    if begun or not is_unsent(error):
-                        raise
-                    failed = _joined(failed, error)
-    if failed is not None:
-        raise failed
-
-
 def _ways(lent: Sequence[Lent], feature: str, of: Callable[[Capabilities], T | None]) -> Ways[T]:
     """The ways to a capability; after one that can always be asked, none is needed."""
     ways: list[Way[T]] = []
@@ -331,10 +223,3 @@ def _only(ways: Ways[T]) -> T | None:
 def _device(screens: Ways[Screen]) -> Screen | None:
     """The screen itself, where it is a device's, which is there as long as the machine."""
     return screens.ways[0].to if screens.ways and screens.ways[0].reach is None else None
-
-
-def _joined(earlier: MachineError | None, error: MachineError) -> MachineError:
-    """The newest error, with what was tried before it."""
-    if earlier is not None:
-        error.args = (f"{error}; tried before that: {earlier}",)
-    return error

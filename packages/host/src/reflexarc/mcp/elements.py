@@ -14,6 +14,7 @@ from reflexarc.machine.accessibility import Area, Element, Selector
 from reflexarc.mcp.hub import Opened
 from reflexarc.mcp.picture import picture
 from reflexarc.mcp.results import fenced, result
+from reflexarc.wording import counted
 
 if TYPE_CHECKING:
     from reflexarc.mcp.computer import Wish
@@ -89,7 +90,7 @@ async def _dump(opened: Opened, wish: Wish) -> CallToolResult:
         "outline": outline, "complete": not capped and read.complete, "capped": capped, "count": read.count,
         "text_is_untrusted": True,
     }  # fmt: skip
-    words = f"{read.count} elements{f', capped by {capped}' if capped else ''}.\n{fenced(outline)}"
+    words = f"{counted(read.count, 'element')}{f', capped by {capped}' if capped else ''}.\n{fenced(outline)}"
     if not wish.screenshot:
         return result(words, values)
     data, opened.scale = await asyncio.to_thread(picture, await opened.session.screen.screenshot())

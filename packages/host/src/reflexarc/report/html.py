@@ -15,6 +15,7 @@ from reflexarc.report.pictures import Album, pictures
 from reflexarc.report.story import StepOutcome, Story
 from reflexarc.report.text import duration, one_line
 from reflexarc.report.timeline import timeline
+from reflexarc.wording import counted
 
 _MOODS = {"succeeded": "good", "failed": "bad", "aborted": "bad"}
 
@@ -92,8 +93,8 @@ def _header(story: Story, playbook: str, machine: str) -> Markup:
 def _footer(story: Story) -> Markup:
     index = story.gallery
     lost = [
-        f"{index.thinned} frames were given up for newer ones" if index.thinned else "",
-        f"{index.dropped} frames were not stored" if index.dropped else "",
+        f"{counted(index.thinned, 'frame')} given up for newer ones" if index.thinned else "",
+        f"{counted(index.dropped, 'frame')} not stored" if index.dropped else "",
         f"the end of the journal is damaged: {one_line(story.damage, 300)}" if story.damage else "",
     ]
     return element(

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
+import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from shlex import join, quote
 from typing import Protocol
 
-from reflexarc.errors import OperationRejectedError
+from reflexarc.errors import MachineError, OperationRejectedError, OperationTimeoutError
 from reflexarc.machine.capabilities import Command, Output
 from reflexarc.machine.machine import Machine
-from reflexarc.runs.acting.serial import feed_lines, run_line
+from reflexarc.runs.acting.serial import at_prompt, feed_lines, run_line
 from reflexarc.runs.commands import run_to_end
 from reflexarc.sensing.watcher import Watcher
 
@@ -23,9 +26,10 @@ NAME = "reflexarc-agent.pyz"
 TIMEOUT = 60.0
 MAX_OUTPUT = 64 << 10
 PIECE = 256 << 10
-# What a command has room for beside the marks around it: busybox's editor takes 1,023 characters of a line.
-COMMAND = 500
+# What a shell's `read` is given at once: a terminal keeps 4,095 bytes of a line for a program.
 LINE = 3000
+READY = 10.0
+RETRY = 1.0
 SHOWN = 300
 
 Tell = Callable[[str], None]
@@ -41,25 +45,6 @@ _UNPACK = (
     "python3 -c 'import base64, sys, zlib; "
     'open(sys.argv[2], "wb").write(zlib.decompress(base64.b64decode(open(sys.argv[1]).read())))\''
 )
-
-# Nothing but its note of the process knows of an agent that was started so: an earlier one is ended first.
-_START = """\
-own={archive}.pid; log={archive}.log; old=$(cat "$own" 2>/dev/null)
-lives() {{ kill -0 "$1" 2>/dev/null && ! grep -q '^State:.Z' /proc/"$1"/status 2>/dev/null; }}
-if [ -n "$old" ] && tr '\\0' ' ' </proc/"$old"/cmdline 2>/dev/null | grep -qF {archive}; then
-  kill "$old"; i=0
-  while lives "$old" && [ $i -lt 20 ]; do sleep 1; i=$((i + 1)); done
-  if lives "$old"; then kill -KILL "$old"; fi
-fi
-umask 077
-if command -v setsid >/dev/null; then first=setsid; else first=nohup; fi
-$first python3 {archive} {options} </dev/null >"$log" 2>&1 &
-new=$!; echo $new >"$own"; i=0
-while lives $new && [ $i -lt 40 ]; do
-  if grep -qE 'listening on|serving|waiting for|connected to' "$log"; then exit 0; fi
-  sleep 1; i=$((i + 1))
-done
-tail -n 3 "$log" >&2; exit 1"""
 
 
 @dataclass(frozen=True)
@@ -89,17 +74,19 @@ class Plan:
     def install_options(self) -> str:
         """What follows the agent's `install`."""
         whose = ["--system", *(["--desktop"] if self.desktop else [])] if self.system else ["--user"]
-        return join([*whose, *self.options])
+        return join(["--start", *whose, *self.options])
 
     @property
-    def run_options(self) -> str:
-        """What the agent is started with where nothing in the guest starts it."""
-        return join([*self.options, *(["--headless"] if self.system and not self.desktop else [])])
+    def whose(self) -> str:
+        return "--system" if self.system else "--user"
 
 
 @dataclass(frozen=True)
 class Installed:
-    """What was done. copied: False where the guest had this very agent. started_by: `systemd`, or `reflexarc`."""
+    """What was done. copied: False where the guest had this very agent.
+
+    started_by: `systemd` or, where the guest has none, `itself`.
+    """
 
     path: str
     digest: str
@@ -109,6 +96,10 @@ class Installed:
 
 class Inside(Protocol):
     """A way into a guest."""
+
+    async def ready(self) -> None:
+        """Raises OperationRejectedError where nobody is there to run anything."""
+        ...
 
     async def run(self, line: str, timeout: float = TIMEOUT) -> tuple[int, str]:
         """Run a line in a shell; its exit status and what it wrote, up to 64 KiB."""
@@ -125,13 +116,16 @@ class ByCommands:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
 
+    async def ready(self) -> None:
+        """The first command tells."""
+
     async def run(self, line: str, timeout: float = TIMEOUT) -> tuple[int, str]:
         said = bytearray()
 
         async def take(piece: Output) -> None:
             said.extend(piece.data[: MAX_OUTPUT - len(said)])
 
-        command = Command(argv=("/bin/sh", "-c", line), timeout=timeout)
+        command = Command(argv=("/bin/sh", "-c", f"exec 2>&1; {line}"), timeout=timeout)
         status = await run_to_end(self._machine, command, take)
         return status, said.decode(errors="replace")
 
@@ -150,14 +144,11 @@ class ByConsole:
         self._machine = machine
         self._watcher = watcher
 
+    async def ready(self) -> None:
+        await at_prompt(self._machine, self._watcher)
+        await self.run("true", READY)
+
     async def run(self, line: str, timeout: float = TIMEOUT) -> tuple[int, str]:
-        if "\n" in line or len(line) > COMMAND:
-            # A terminal takes a line break for the end of the command.
-            script = (await self._checked("umask 077; mktemp")).strip()
-            for start in range(0, len(line), COMMAND // 2):
-                escaped = line[start : start + COMMAND // 2].replace("\\", r"\\").replace("\n", r"\n")
-                await self._checked(f"printf %b {quote(escaped)} >>{quote(script)}")
-            line = f"sh {quote(script)}; set -- $?; rm -f {quote(script)}; exit $1"
         said, status, _ = await run_line(self._machine, self._watcher, line, timeout)
         return status, said
 
@@ -168,19 +159,20 @@ class ByConsole:
         async for number in feed_lines(self._machine, self._watcher, lines, packed, TIMEOUT):
             if number % 10 == 0:
                 tell(f"copying by the console, {100 * number // len(lines)} %")
-        await self._checked(f"{_UNPACK} {quote(packed)} {quote(path)}")
-
-    async def _checked(self, line: str) -> str:
-        return await _checked(self, self._machine.name, line)
+        await _checked(self, self._machine.name, f"{_UNPACK} {quote(packed)} {quote(path)}")
 
 
 async def install(inside: Inside, machine: str, plan: Plan, tell: Tell) -> Installed:
     """Put the agent into a guest and start it; done again it changes nothing but that the agent starts anew.
 
-    Raises OperationRejectedError where the guest has no Python for it, or the agent doesn't start.
+    Raises OperationRejectedError where nobody is there, before anything is copied where the guest has no Python for it
+    or its whole is asked for by who isn't root, or where the agent doesn't start.
     """
     tell("looking for Python in the guest")
+    await inside.ready()
     await _need_python(inside, machine)
+    if plan.system:
+        await _need_root(inside, machine)
     path = (await _checked(inside, machine, f"printf %s {plan.place}")).strip()
     copied = await _digest(inside, path) != plan.digest
     if copied:
@@ -198,11 +190,30 @@ async def install(inside: Inside, machine: str, plan: Plan, tell: Tell) -> Insta
     else:
         tell("this agent is there already; installing it anew")
         said = await _checked(inside, machine, f"python3 {quote(path)} install {plan.install_options}")
-    if "not started" not in said:
-        return Installed(path, plan.digest, copied, "systemd")
-    tell("starting it: the guest has no systemd that would")
-    await _checked(inside, machine, _START.format(archive=quote(path), options=plan.run_options))
-    return Installed(path, plan.digest, copied, "reflexarc")
+    told = re.search(r"^(?:started|starting anew (?P<before>\d+)) by (?P<by>\w+)\s*\Z", said, re.MULTILINE)
+    if told is None:
+        raise _rejected(machine, "the agent is installed, and doesn't say that it runs", "not started", said)
+    if told["before"]:
+        tell("the agent itself did this; waiting for it to start anew")
+        await _anew(inside, machine, f"python3 {quote(path)} status {plan.whose}", told["before"])
+    return Installed(path, plan.digest, copied, told["by"])
+
+
+async def _anew(inside: Inside, machine: str, status: str, before: str) -> None:
+    """Return once another process than before is the agent."""
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        with suppress(MachineError):
+            code, said = await inside.run(status)
+            if code == 0 and said.strip() != f"running {before}":
+                return
+        await asyncio.sleep(RETRY)
+    raise OperationTimeoutError(
+        "the agent was installed, and what starts now doesn't answer the way the earlier one did; "
+        "correct its table in the inventory (--dry-run shows the lines)",
+        machine=machine,
+        operation="agent install",
+    )
 
 
 async def _need_python(inside: Inside, machine: str) -> None:
@@ -215,6 +226,17 @@ async def _need_python(inside: Inside, machine: str) -> None:
     if status:
         raise _rejected(
             machine, f"the guest has no python3; install Python {version} or newer in it", "no python", said
+        )
+
+
+async def _need_root(inside: Inside, machine: str) -> None:
+    number, _, name = (await _checked(inside, machine, 'echo "$(id -u) $(id -un)"')).strip().partition(" ")
+    if number != "0":
+        raise _rejected(
+            machine,
+            f"for the whole guest root has to install it, and who came in is {name[:32] or number[:32]}; "
+            "come in as root, or install it for that account with --user",
+            "not root",
         )
 
 

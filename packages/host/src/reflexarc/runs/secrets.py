@@ -12,9 +12,9 @@ from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 from reflexarc.errors import ConfigError
+from reflexarc.machine import keyring
 from reflexarc.observation import Observation, ScreenText
 from reflexarc.plainfiles import read_plain
-from reflexarc.runs import keyring
 
 SHORTEST = 3
 LEAST_BEGINNING = 5
@@ -40,7 +40,7 @@ def resolve(name: str, reference: str) -> str:
         case "file":
             value = _from_file(name, Path(where))
         case "keyring":
-            value = keyring.password(name, where)
+            value = keyring.password(f"the secret {name!r}", where)
         case _:
             again = reference in ("", IN_MEMORY)
             what = "has to be given again" if again else "is given by where it is found, not as itself"

@@ -9,12 +9,10 @@ from contextlib import suppress
 
 from reflexarc.errors import ReflexarcError
 from reflexarc.machine.accessibility import Accessibility, Element, Ref, Selector
+from reflexarc.machine.reach import RETRY
 from reflexarc.observation import Sighting
 from reflexarc.sensing.recogniser import Recognisers
 from reflexarc.sensing.tree import MAX_NAME, TreeReading
-
-RETRY = 2.0
-"""Seconds after which the tree is looked at again where nothing tells of a change, or nobody answered."""
 
 # Seconds that a look may take while others wait for it, and while nobody does. An application that hangs costs an agent
 # about one; what is found in the first is still fresh enough for a precondition.

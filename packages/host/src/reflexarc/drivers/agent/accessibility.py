@@ -12,6 +12,7 @@ from reflexarc.drivers.agent.conversation import Conversation
 from reflexarc.drivers.agent.elements import Marks, app
 from reflexarc.errors import CapabilityError, MachineError, OperationRejectedError, OperationTimeoutError
 from reflexarc.machine.accessibility import App, Element, Found, Ref, Selector, Tree
+from reflexarc.machine.reach import RETRY
 from reflexarc_wire import requests
 from reflexarc_wire.replies import AxAppsReply, AxDumpReply, AxFindReply, NodeReply, SubscribeReply
 
@@ -26,9 +27,6 @@ POLL = 0.25
 """Seconds between two looks, where no event tells."""
 
 CHANGES_POLL = 1.0
-RETRY = 2.0
-"""Seconds after which an agent that doesn't answer is looked for again."""
-
 LOOKED_THROUGH = 200
 
 

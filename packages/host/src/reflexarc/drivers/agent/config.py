@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reflexarc.errors import ConfigError
+from reflexarc.machine import keyring
 from reflexarc.machine.settings import Settings
+from reflexarc.plainfiles import read_plain
 from reflexarc_wire import PORT
 
 TRANSPORTS: Mapping[str, tuple[str, ...]] = {
@@ -35,9 +36,9 @@ MIN_TOKEN, MAX_TOKEN = 32, 4096
 class AgentConfig:
     """Whether the agent is used, and how it is reached; only what goes with the transport is set.
 
-    pixels: whether it lends screen, keyboard and pointer, too. token: `env:NAME` or `file:PATH`, never the token
-    itself. ca: a PEM file with the authority, or the certificate itself, that the agent must show; tls: whether TLS
-    is spoken at all. server_name: the name in that certificate where it isn't `host`.
+    pixels: whether it lends screen, keyboard and pointer, too. token: `env:NAME`, `file:PATH` or `keyring:NAME`,
+    never the token itself. ca: a PEM file with the authority, or the certificate itself, that the agent must show;
+    tls: whether TLS is spoken at all. server_name: the name in that certificate where it isn't `host`.
     """
 
     enabled: bool = False
@@ -79,11 +80,7 @@ class AgentConfig:
         """The token, None where there is none to bring; raises ConfigError, which never holds it."""
         if not self.token:
             return None
-        kind, _, where = self.token.partition(":")
-        value = os.environ.get(where) if kind == "env" else _read(Path(where), machine)
-        if value is None:
-            raise _mistake(machine, f"{where} is not set in the environment; set it to the agent's token")
-        value = value.strip()
+        value = _value(self.token, machine).strip()
         if not (value.isascii() and value.isprintable() and MIN_TOKEN <= len(value) <= MAX_TOKEN):
             raise _mistake(machine, f"{self.token} holds no token of at least {MIN_TOKEN} ASCII characters")
         return value
@@ -163,22 +160,26 @@ def _token(settings: Settings) -> str:
         return ""
     reference = settings.text("token", "")
     kind, _, where = reference.partition(":")
-    if kind not in ("env", "file") or not where:
+    if kind not in ("env", "file", "keyring") or not where:
         # What was written may be the token itself.
-        raise settings.mistake("token", 'says where the token is: "env:NAME" or "file:PATH", never the token')
-    return reference if kind == "env" else f"file:{settings.located('token', where)}"
+        raise settings.mistake(
+            "token", 'says where the token is: "env:NAME", "file:PATH" or "keyring:NAME", never the token'
+        )
+    return f"file:{settings.located('token', where)}" if kind == "file" else reference
 
 
-def _read(path: Path, machine: str) -> str:
+def _value(reference: str, machine: str) -> str:
+    kind, _, where = reference.partition(":")
+    if kind == "keyring":
+        return keyring.password(f"machine {machine!r}, agent.token", where)
+    if kind == "env":
+        if (value := os.environ.get(where)) is None:
+            raise _mistake(machine, f"{where} is not set in the environment; set it to the agent's token")
+        return value
     try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            data = file.read(MAX_TOKEN + 1)
+        return read_plain(Path(where), MAX_TOKEN, private=True).decode("latin-1")
     except OSError as error:
-        raise _mistake(machine, f"can't read {path}: {error.strerror}") from error
-    if not stat.S_ISREG(mode) or mode & 0o077:
-        raise _mistake(machine, f"others can read {path}; chmod 600 {path}")
-    return data.decode("latin-1")
+        raise _mistake(machine, f"can't read {where}: {error.strerror}") from error
 
 
 def _mistake(machine: str, problem: str) -> ConfigError:

@@ -46,6 +46,8 @@ class ReplayAccessibility:
             raise rejected(
                 self._player, "accessibility.dump", f"there is no application {app or 1}", "absent"
             )
+        if root is not None and form == "tree":
+            return Tree(self._live(root), "", True, "", 1)
         name, most = running[0].name, MOST if max_nodes is None else max_nodes
         shown = [
             element

@@ -8,10 +8,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from reflexarc.errors import ConnectError
+from reflexarc.machine.reach import RETRY
 from reflexarc.playbook import waiting
 from reflexarc.runs.acting.act import Act
-
-RETRY = 2.0
 
 T = TypeVar("T")
 
