@@ -152,6 +152,9 @@ class Mirrors:
 
     async def _parts(self, app: Application, seconds: float) -> None:
         await self._place_strangers(app)
+        if app.gecko:
+            # Its windows lose the focus to what is in them without a word.
+            app.stale.update(window.key for window in app.root.children[:WINDOWS])
         doubtful = app.doubtful - app.stale_children
         stale, grown, unsure = (app.known(found) for found in (app.stale, app.stale_children, doubtful))
         for done in (app.stale, app.stale_children, app.doubtful):
