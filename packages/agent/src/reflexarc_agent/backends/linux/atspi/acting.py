@@ -31,6 +31,12 @@ REPLY = 2.0
 PIECE = 15
 """Characters typed before it is looked whether they have come, where keys have to be lent for them."""
 
+TRIES = 5
+"""How often a part of a text is typed where something else came of it."""
+
+DUE = 5.0
+"""Seconds that an application is given to take more of what was typed, where what is there is its beginning."""
+
 TYPED = 15.0
 """Seconds that an application is given at most to take what was typed, while more of it keeps coming."""
 
@@ -67,6 +73,10 @@ class Input(Protocol):
     def key(self, chord: str) -> None: ...
 
     def type(self, text: str) -> None: ...
+
+    def lend(self, text: str) -> int:
+        """Have keys for the characters of a text; how many there are up to the first that got one only now, else 0."""
+        ...
 
     def place(self, pid: int, title: str) -> Optional[Area]:
         """Where the content of a process's window of this title is on the screen."""
@@ -294,16 +304,46 @@ class Actor:
             return Delivery(NOT_DELIVERED, "keys")
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._devices.key, "ctrl+a")
-        # Keys are lent to ever other characters: those pressed before are to be taken by then.
-        typed, piece = 0, max(1, len(text) if text.isascii() else PIECE)
-        while typed < len(text):
-            await loop.run_in_executor(None, self._devices.type, text[typed : typed + piece])
-            typed += piece
-            if typed < len(text) and not await self._typed(element, text[:typed]):
-                piece = len(text)
-        if not text:
+        if not text.isascii():
+            return Delivery(DELIVERED if await self._type_pieces(element, text) else UNKNOWN, "keys")
+        if text:
+            await loop.run_in_executor(None, self._devices.type, text)
+        else:
             await loop.run_in_executor(None, self._devices.key, "delete")
         return Delivery(DELIVERED if await self._typed(element, text) else UNKNOWN, "keys")
+
+    async def _type_pieces(self, element: Element, text: str) -> bool:
+        """Type what keys have to be lent for piece by piece, each once the one before is seen; whether all was.
+
+        An application may learn late what is on the keys now, and type what was there: the first one shows whether.
+        """
+        assert self._devices
+        loop, at = asyncio.get_running_loop(), 0
+        while at < len(text):
+            end = min(at + PIECE, len(text))
+            first = await loop.run_in_executor(None, self._devices.lend, text[at:end])
+            for stop in (at + first, end):
+                if stop > at and not await self._type_seen(element, text, at, stop):
+                    return False
+                at = stop
+        return True
+
+    async def _type_seen(self, element: Element, text: str, at: int, stop: int) -> bool:
+        """Type a part of a text until it is seen behind what is there; what other came of it is taken back."""
+        assert self._devices
+        loop = asyncio.get_running_loop()
+        for _ in range(TRIES):
+            await loop.run_in_executor(None, self._devices.type, text[at:stop])
+            if await self._typed(element, text[:stop]):
+                return True
+            held = await self._held(element, text)
+            if not (isinstance(held, str) and held.startswith(text[:at]) and at < len(held) <= stop):
+                return False
+            for _ in held[at:]:
+                await loop.run_in_executor(None, self._devices.key, "backspace")
+            if not await self._typed(element, text[:at]):
+                return False
+        return False
 
     async def _typed(self, element: Element, text: str) -> bool:
         """Whether the element's text comes to be this; a busy browser takes keys long after they were pressed.
@@ -319,7 +359,8 @@ class Actor:
                 return True
             now = loop.time()
             if held != seen:
-                seen, deadline = held, min(last, now + REPLY)
+                due = isinstance(held, str) and text.startswith(held)
+                seen, deadline = held, min(last, now + (DUE if due else REPLY))
             if now >= deadline:
                 return False
             await self._desktop.change(self._desktop.changes, now + 0.05)

@@ -14,6 +14,9 @@ from reflexarc_agent.backends.linux.dbus.bus import Bus, Call, Result
 from reflexarc_agent.backends.linux.dbus.errors import BusConnectError, DBusError
 
 LINES = 8
+PATIENCE, PATIENCE_MOST = 1.0, 16.0
+"""Seconds that a wait gives an application to be read: twice as many after each time that weren't enough."""
+
 SILENCE = 600.0
 
 
@@ -59,11 +62,24 @@ class Application:
         self.window_events = 0
         self.origins: dict[Key, tuple[int, int]] = {}
         self.window_frames: list[object] = []
+        self.patience = PATIENCE
+        self.unmade: dict[Key, int] = {}
 
     @property
     def hung(self) -> bool:
         """Whether it left a question unanswered, and has given no sign of life since."""
         return self.silent is not None and not self.silent.done()
+
+    @property
+    def unknown(self) -> bool:
+        """Whether its mirror lacks what wasn't read in time: what isn't there may be in the application."""
+        return self.hung or (self.read_at is None and self.capped == "time")
+
+    def late(self) -> None:
+        """Take note that it wasn't read in time, and has to be read from its root, with more patience."""
+        self.read_at = None
+        self.capped = "time"
+        self.patience = min(2 * self.patience, PATIENCE_MOST)
 
     def suspect(self) -> None:
         """Take note that it didn't answer; until it answers this one question nobody waits for it again."""
@@ -198,6 +214,7 @@ class Application:
         self.stale_children.clear()
         self.doubtful.clear()
         self.strangers.clear()
+        self.unmade.clear()
         self.shifted.clear()
         self.moved.clear()
         self.stale_frames = False

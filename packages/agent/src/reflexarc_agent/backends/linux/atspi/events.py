@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Callable, Optional
 
 from reflexarc_agent.backends.linux.atspi.application import Application
-from reflexarc_agent.backends.linux.atspi.asking import is_key
+from reflexarc_agent.backends.linux.atspi.asking import EMBEDDED, is_key
 from reflexarc_agent.backends.linux.atspi.cache import NAME_CHARACTERS
 from reflexarc_agent.backends.linux.atspi.element import Key
 from reflexarc_agent.backends.linux.atspi.names import PREFIX, STATE
@@ -90,7 +90,15 @@ def _object(app: Application, member: str, key: Key, values: tuple[Any, ...]) ->
     elif member == "PropertyChange":
         _property(app, key, str(values[0]), values[3])
     elif member in ("TextChanged", "SelectionChanged", "ModelChanged", "ActiveDescendantChanged"):
-        app.stale.add(key)
+        _held(app, member, key, values[3])
+
+
+def _held(app: Application, member: str, key: Key, value: Any) -> None:
+    app.stale.add(key)
+    if member == "TextChanged" and EMBEDDED in str(value):
+        # Firefox tells of a child that is gone in no other way.
+        app.stale_children.add(key)
+        _shifted(app, key)
 
 
 def _shifted(app: Application, key: Key, there: bool = True) -> None:

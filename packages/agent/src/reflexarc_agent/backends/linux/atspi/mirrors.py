@@ -73,10 +73,13 @@ class Mirrors:
         await self._locate(app)
         app.window_frames = await self._window_frames(app, seconds)
         app.capped = reading.capped
-        whole = not reading.timed_out and await self._awake(app)
+        if reading.timed_out:
+            app.late()
+            if not app.root.children:
+                app.suspect()
+            return
+        whole = await self._awake(app)
         app.read_at = asyncio.get_running_loop().time() if whole and app.root.children else None
-        if reading.timed_out and not app.root.children:
-            app.suspect()
 
     async def _awake(self, app: Application) -> bool:
         """Whether an application tells all it has; Chromium tells of its pages only once attributes were asked for."""
@@ -149,6 +152,9 @@ class Mirrors:
 
     async def _parts(self, app: Application, seconds: float) -> None:
         await self._place_strangers(app)
+        if app.gecko:
+            # Its windows lose the focus to what is in them without a word.
+            app.stale.update(window.key for window in app.root.children[:WINDOWS])
         doubtful = app.doubtful - app.stale_children
         stale, grown, unsure = (app.known(found) for found in (app.stale, app.stale_children, doubtful))
         for done in (app.stale, app.stale_children, app.doubtful):
@@ -156,7 +162,7 @@ class Mirrors:
         reading = Reading(app, self._bounds)
         await reading.parts(stale, grown, seconds, unsure)
         if reading.timed_out:
-            app.capped, app.read_at = "time", None
+            app.late()
 
     async def _caught_up(self, app: Application, seconds: float) -> bool:
         """Ask the windows where they are, by the way events come: those sent before are in the mirror then."""

@@ -17,6 +17,10 @@ from reflexarc_agent.backends.linux.atspi.stretch import Stretch
 GET_ITEMS = (names.CACHE, "GetItems")
 GET_ROLE = (names.ACCESSIBLE, "GetRole")
 GET_STATE = (names.ACCESSIBLE, "GetState")
+INVALID, DEFUNCT = 0, names.STATE["defunct"]
+AGAIN = 8
+"""How often an element that tells no role is read again."""
+
 LONG = frozenset(("tree", "tree-table", "table", "list", "list-box", "application"))
 
 
@@ -130,10 +134,21 @@ class Reading(Asking):
 
     def _role(self, element: Element, value: Any) -> None:
         element.number = value if isinstance(value, int) else -1
+        if element.number <= INVALID:
+            self._doubt(element)
         if element.key in self._uncounted:
             self._uncounted.discard(element.key)
             self._list(element)
         self._heard(element)
+
+    def _doubt(self, element: Element) -> None:
+        """Have an element read again, some times: one that is just being made, or ended, tells nothing true."""
+        seen = self.app.unmade[element.key] = self.app.unmade.get(element.key, 0) + 1
+        if seen <= AGAIN:
+            self.app.stale.add(element.key)
+            self.app.stale_children.add(element.key)
+            if element.parent:
+                self.app.stale_children.add(element.parent.key)
 
     def _list(self, element: Element) -> None:
         """Ask a browser's element for its children; only those that can be very many are counted before."""
@@ -144,6 +159,8 @@ class Reading(Asking):
 
     def _states(self, element: Element, value: Any) -> None:
         element.states = names.state_bits(value) if isinstance(value, tuple) else 0
+        if element.has(DEFUNCT):
+            self._doubt(element)
         self._heard(element)
 
     def _name(self, element: Element, value: Any) -> None:

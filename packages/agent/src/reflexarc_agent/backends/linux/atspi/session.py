@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from itertools import islice
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, NamedTuple, Optional, Union
 
 from reflexarc_agent.backends.linux.atspi import names
 from reflexarc_agent.backends.linux.atspi.acting import Actor, Delivery, Value
@@ -30,6 +30,9 @@ from reflexarc_agent.backends.linux.atspi.telling import Telling
 
 Target = Union[str, int]
 Ref = Union[str, int]
+
+Looks = Dict[Application, "asyncio.Future[Optional[Element]]"]
+"""Looks at applications that are under way."""
 
 POLL = 0.25
 """Seconds after which a wait looks again without an event, for toolkits that send none."""
@@ -208,18 +211,20 @@ class Session:
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout
+        looks: Looks = {}
         while True:
             seen = self._desktop.changes
-            for app in await self._targets(target):
-                found = await self._first(app, selector, max(0.1, min(ANSWER, end - loop.time())))
-                if found and not gone:
-                    await self._placed(app, [found])
-                    return {"node": node(found, self.refs.name)}
-                if found:
-                    break
-            else:
-                if gone:
-                    return {"node": None}
+            apps = await self._targets(target)
+            for app in apps:
+                seconds = max(0.1, min(app.patience, end - loop.time()))
+                looks[app] = looks.get(app) or asyncio.ensure_future(self._first(app, selector, seconds))
+            found = await _seen(looks)
+            if found and not gone:
+                app, element = found
+                await self._placed(app, [element])
+                return {"node": node(element, self.refs.name)}
+            if gone and not (found or looks or any(app.unknown for app in apps)):
+                return {"node": None}
             left = end - loop.time()
             if left <= 0:
                 raise TimedOutError(
@@ -318,6 +323,20 @@ class Session:
                 if found is None or found.frame is None or area <= found.frame.w * found.frame.h:
                     found = element
         return found
+
+
+async def _seen(looks: Looks) -> Optional[tuple[Application, Element]]:
+    """What the first successful look has found; looks that take longer than `POLL` stay, and hold up no other."""
+    while looks:
+        await asyncio.wait(set(looks.values()), timeout=POLL, return_when=asyncio.FIRST_COMPLETED)
+        over = [app for app, look in looks.items() if look.done()]
+        for app in over:
+            element = looks.pop(app).result()
+            if element:
+                return app, element
+        if not over:
+            break
+    return None
 
 
 def _outline_since(earlier: list[Line], now: list[Line], capped: Optional[str]) -> dict[str, Any]:

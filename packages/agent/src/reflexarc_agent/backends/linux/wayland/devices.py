@@ -85,6 +85,10 @@ class Wayland:
         """Type a text."""
         self.keyboard.type(text)
 
+    def lend(self, text: str) -> int:
+        """Nothing, for every client gets a keymap before the keys that are pressed by it; 0."""
+        return 0
+
     def cursor(self) -> Tuple[float, float]:
         """Refuse: no protocol tells a client where the pointer is."""
         raise NotOfferedError("Wayland doesn't tell where the pointer is")

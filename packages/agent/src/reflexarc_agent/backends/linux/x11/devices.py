@@ -82,6 +82,10 @@ class X11:
         """Type a text."""
         self.keyboard.type(text)
 
+    def lend(self, text: str) -> int:
+        """Have keys for the characters of a text; tells what `Keyboard.lend` does."""
+        return self.keyboard.lend(text)
+
     def cursor(self) -> Tuple[float, float]:
         """Where the pointer is."""
         return self.display.pointer()[:2]

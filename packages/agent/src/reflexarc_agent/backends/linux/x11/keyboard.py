@@ -131,6 +131,19 @@ class Keyboard:
             if locked:
                 self.key("capslock")
 
+    def lend(self, text: str) -> int:
+        """Put characters that no key has on keys; returns how many there are up to the first that got one only now.
+
+        That is 0 where all have keys already. By this first one can be seen whether a client has learned the keys.
+        """
+        syms = [keysym(character) for character in text.replace("\r\n", "\n")]
+        with self._display.lock, self._first_layout():
+            wanted = list(dict.fromkeys(sym for sym in syms if sym not in self._typed))[: len(self._spare)]
+            missing = [sym for sym in wanted if sym not in self._pool]
+            if missing:
+                self._map(wanted)
+        return syms.index(missing[0]) + 1 if missing else 0
+
     def _type_some(self, syms: list[int]) -> int:
         """Type as many as there are keys for; returns how many those were."""
         wanted: dict[int, None] = {}
