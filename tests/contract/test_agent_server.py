@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import socket
@@ -200,6 +201,13 @@ def test_a_stopped_agent_ends_its_commands_and_takes_its_socket_along(tmp_path: 
         assert not agent.path.exists()
         assert idle.next() is None
     assert not Path(f"/proc/{child}/exe").exists()
+
+
+def test_a_signal_that_another_thread_takes_stops_the_agent(tmp_path: Path) -> None:
+    with running(tmp_path / "agent.sock") as agent:
+        threads = [int(entry.name) for entry in Path(f"/proc/{agent.process.pid}/task").iterdir()]
+        os.kill(next(thread for thread in threads if thread != agent.process.pid), signal.SIGTERM)
+        assert agent.process.wait(PATIENCE) == 0
 
 
 def test_an_agent_whose_descriptors_ran_out_serves_again(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import argparse
 import os
 import signal
 import sys
-import threading
 from types import FrameType
 from typing import List, Optional, Sequence
 
@@ -18,7 +17,7 @@ from reflexarc_agent.files import Files
 from reflexarc_agent.readiness import tell_ready
 from reflexarc_agent.registry import Registry
 from reflexarc_agent.server import Server, Source
-from reflexarc_agent.stopping import notice
+from reflexarc_agent.stopping import ENDING, asked_to_end, notice
 from reflexarc_agent.transports.chosen import NAMES, add_options, any_chosen, sources
 from reflexarc_agent.transports.listening import ListenError, Listening
 from reflexarc_wire.requests import FEATURES
@@ -94,23 +93,21 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _serve(registry: Registry, chosen: Sequence[Source]) -> None:
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: stop.set())
-    server = Server(registry)
-    for source in chosen:
-        server.take_from(source)
-        if isinstance(source, Listening):
-            notice(f"listening on {source.name}")
-    tell_ready()
-    stop.wait()
-    server.close()
+    with asked_to_end() as asked:
+        server = Server(registry)
+        for source in chosen:
+            server.take_from(source)
+            if isinstance(source, Listening):
+                notice(f"listening on {source.name}")
+        tell_ready()
+        os.read(asked, 1)
+        server.close()
 
 
 def _serve_stdio(registry: Registry) -> None:
     def stop(number: int, frame: Optional[FrameType]) -> None:
         raise SystemExit(128 + number)
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in ENDING:
         signal.signal(number, stop)
     Connection(PipeChannel(sys.stdin.fileno(), sys.stdout.fileno()), registry).serve()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
-from typing import Dict, Mapping, Optional
+from contextlib import contextmanager
+from typing import Dict, Iterator, Mapping, Optional
+
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Stop:
@@ -31,6 +35,25 @@ class Stop:
             poll.register(fd, mask)
         found = dict(poll.poll(None if timeout is None else timeout * 1000))
         return None if self._fd in found else found
+
+
+@contextmanager
+def asked_to_end() -> Iterator[int]:
+    """Take the signals that end a program; the descriptor has something to read once one came.
+
+    Python tells its main thread of a signal only when that next runs: one that another thread took would not end a wait.
+    """
+    asked, told = os.pipe()
+    os.set_blocking(told, False)
+    before = signal.set_wakeup_fd(told)
+    for number in ENDING:
+        signal.signal(number, lambda *_: None)
+    try:
+        yield asked
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(told)
+        os.close(asked)
 
 
 def notice(text: str) -> None:
