@@ -314,6 +314,7 @@ async def open_session(
                 guard,
                 layout=entry.keymap,
                 keys_down=KeysDown(folder / "keys-down"),
+                buttons_down=Kept(folder / "buttons-down"),
                 escape=Kept(folder / "console-escape"),
                 advice=switched_off(entry),
             )
