@@ -10,6 +10,10 @@ import pytest
 from tests.mcp_lab import HELD, http_server, inside, over_http, values, write_lab
 
 
+def outputs(folder: Path) -> list[Path]:
+    return list(folder.glob("reflexarc-mcp-*"))
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda one: one.name)
 def test_a_server_that_is_told_to_end_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
@@ -23,7 +27,7 @@ def test_a_server_that_is_told_to_end_leaves_nothing_behind(
     async def use(address: str) -> str:
         async with over_http(address) as client:
             await values(client, "exec", machine="desk", command="long")
-            assert len(list(tmp_path.glob("reflexarc-mcp-*"))) == 1
+            assert len(outputs(tmp_path)) == 1
             ran = await values(client, "run_playbook", machine="lab", playbook=waits, wait=0)
             return str(ran["run_id"])
 
@@ -36,5 +40,5 @@ def test_a_server_that_is_told_to_end_leaves_nothing_behind(
         process.send_signal(number)
         process.wait(30)
         assert "Traceback" not in said.read_text()
-    assert list(tmp_path.glob("reflexarc-mcp-*")) == []
+    assert outputs(tmp_path) == []
     assert asyncio.run(look(run_id)) == "interrupted"

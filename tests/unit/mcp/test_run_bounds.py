@@ -87,6 +87,8 @@ def test_a_dry_run_answers_its_own(tmp_path: Path) -> None:
         async with inside(inventory, dry_run=True) as client:
             ran = await values(client, "run_playbook", machine="desk", playbook=HELD, wait=20)
             tool, more = ANSWERS[2]
-            assert (await values(client, tool, run_id=ran["run_id"], wait=20, **more))["outcome"] == "succeeded"
+            assert (await values(client, tool, run_id=ran["run_id"], wait=20, **more))[
+                "outcome"
+            ] == "succeeded"
 
     asyncio.run(ask())

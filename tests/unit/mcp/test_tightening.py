@@ -59,7 +59,7 @@ def test_a_run_that_advances_sends_nothing_more(
             before = inventory.read_text()
             change(inventory)
             async with asyncio.timeout(30):
-                while not [line for line in audited("keyboard.press") if not line["allowed"]]:
+                while not [line for line in audited("keyboard.press") if not line["allowed"]]:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
             inventory.write_text(before)
             policy.write_text('[machines."*"]\nallow = {people = ["*"], agents = ["*"]}\n')

@@ -30,7 +30,8 @@ NAMED = [
     {"ref": number, "role": "AXButton", "name": name, "value": value, "enabled": True, "path": ["Maker"],
      "actions": ["AXPress"]}
     for number, (name, value) in enumerate(
-        [*(("x" * (80 - at) + SECRET, "v") for at in (5, 10, 15)), *(("v", "x" * (80 - at) + SECRET) for at in (10, 20)),
+        [*(("x" * (80 - at) + SECRET, "v") for at in (5, 10, 15)),
+         *(("v", "x" * (80 - at) + SECRET) for at in (10, 20)),
          (f"Save {SECRET}", SECRET), (f"Save {SECRET}", SECRET)], start=1)
 ]  # fmt: skip
 
@@ -56,14 +57,14 @@ async def told(client: Client, tool: str, **arguments: Any) -> str:
     """All that a call says: its words, values, progress, and what its Base64 stands for."""
     said: list[str] = []
 
-    async def progress(done: float, total: float | None, message: str | None) -> None:
+    async def told_so(progress: float, total: float | None, message: str | None) -> None:
         said.append(message or "")
 
-    answer = await client.call_tool(tool, {"machine": "desk", **arguments}, progress_callback=progress)
-    values = answer.structured_content or {}  # type: ignore[union-attr]
+    answer = await client.call_tool(tool, {"machine": "desk", **arguments}, progress_callback=told_so)
+    values = answer.structured_content or {}
     encoded = str(values.get("base64", ""))
     said.append("" if encoded == WITHHELD else base64.b64decode(encoded).decode())
-    return "\n".join([*said, words(answer), *map(str, values.values())])  # type: ignore[arg-type]
+    return "\n".join([*said, words(answer), *map(str, values.values())])
 
 
 CALLS: list[tuple[str, dict[str, Any]]] = [
@@ -81,7 +82,11 @@ def test_no_part_of_a_secret_is_told(tmp_path: Path, known: bool) -> None:
     async def ask() -> None:
         async with inside(inventory) as client:
             open_to_all = [await told(client, tool, **arguments) for tool, arguments in CALLS]
-            bare = [call for call, said in zip(CALLS, open_to_all, strict=True) if not any(part in said for part in PARTS)]
+            bare = [
+                call
+                for call, said in zip(CALLS, open_to_all, strict=True)
+                if not any(part in said for part in PARTS)
+            ]
             assert len(bare) == 2  # of those that end, or begin, with a quarter of it
             if known:
                 await hold(inventory, secret_references={"p": f"file:{tmp_path / 'secret'}"})

@@ -30,7 +30,7 @@ GRACE = 5
 
 
 def serve(server: MCPServer[Any], address: str, token_file: Path | None, said: Callable[[str], None]) -> None:
-    """Serve at HOST:PORT until SIGTERM, SIGINT or SIGHUP; said is told the address once it listens, and where the token is.
+    """Serve at HOST:PORT until SIGTERM, SIGINT or SIGHUP; said is told the address and where the token is.
 
     Raises ConfigError for an address that is none, can't be had, or would be open to others with no token of theirs.
     """
