@@ -157,7 +157,17 @@ def _may_end(entry: Entry, run_id: str, by: str, *, dry_run: bool) -> bool:
         return True
     grants = MachineGrants(GrantBook(places().grants), entry.place)
     via = by.partition(" ")[2]
-    guard = Guard(entry.name, entry.policy, agent=True, via=via, dry_run=dry_run, audit=audit, grants=grants)
+    policy = partial(_policy_of_agents, entry)
+    guard = Guard(
+        entry.name,
+        entry.policy,
+        agent=True,
+        via=via,
+        dry_run=dry_run,
+        audit=audit,
+        grants=grants,
+        policy_now=policy,
+    )
     with suppress(SafetyError):
         guard.check("power.off", run=run_id)
         return True
