@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing, suppress
+from functools import partial
 from pathlib import Path
 
 from reflexarc.drivers.qemu import launch as qemu_vm
@@ -22,6 +23,7 @@ from reflexarc.machine.guard import Audit, Guard
 from reflexarc.machine.hostpaths import HostPaths
 from reflexarc.machine.lock import MachineLock
 from reflexarc.machine.machine import Machine
+from reflexarc.machine.policy import Policy
 from reflexarc.machine.routing import route
 from reflexarc.playbook.events import Event, Thawed
 from reflexarc.runs.authors import begun_by_agent, last_author
@@ -155,7 +157,17 @@ def _may_end(entry: Entry, run_id: str, by: str, *, dry_run: bool) -> bool:
         return True
     grants = MachineGrants(GrantBook(places().grants), entry.place)
     via = by.partition(" ")[2]
-    guard = Guard(entry.name, entry.policy, agent=True, via=via, dry_run=dry_run, audit=audit, grants=grants)
+    policy = partial(_policy_of_agents, entry)
+    guard = Guard(
+        entry.name,
+        entry.policy,
+        agent=True,
+        via=via,
+        dry_run=dry_run,
+        audit=audit,
+        grants=grants,
+        policy_now=policy,
+    )
     with suppress(SafetyError):
         guard.check("power.off", run=run_id)
         return True
@@ -222,6 +234,18 @@ def end_of_lost_run(machine: str, place: str, run_id: str) -> None:
             mark.unlink(missing_ok=True)
 
 
+def _policy_of_agents(entry: Entry) -> Policy:
+    """What the inventory says by now; raises SafetyError where it says nothing of the machine any more."""
+    try:
+        return entries.load(entry.source).entry(entry.name).policy
+    except ConfigError as error:
+        raise SafetyError(
+            f"{entry.name}: agents may do nothing, for what is allowed to them can't be read any more: {error}",
+            rule="allow.agents",
+            operation="inventory",
+        ) from error
+
+
 @asynccontextmanager
 async def open_capabilities(entry: Entry) -> AsyncIterator[Capabilities]:
     """Open the drivers of a machine in their order and merge what they lend."""
@@ -265,6 +289,7 @@ async def open_session(
         granted=tuple(grant),
         dry_run=dry_run,
         audit=audit or AuditLog(found.audit).write,
+        policy_now=partial(_policy_of_agents, entry) if agent else None,
     )
     mark = f"{_SESSION}{os.getpid()}"
     # An agent that may launch a VM may not therefore end one that others left.
@@ -299,6 +324,7 @@ async def open_session(
                 guard,
                 layout=entry.keymap,
                 keys_down=KeysDown(folder / "keys-down"),
+                buttons_down=Kept(folder / "buttons-down"),
                 escape=Kept(folder / "console-escape"),
                 advice=switched_off(entry),
             )

@@ -50,7 +50,8 @@ class Guard:
     destructive act.
     preflight: awaited before a destructive direct call. before_sending: called with every operation that sends
     something, once it is allowed; takes the lock. fence: called before that; raises where whatever held the machine
-    has lost it to another process.
+    has lost it to another process. policy_now: reads the policy anew, so that what an operator takes away while the
+    machine is open is refused from then on.
     sends: how many operations were let through that send something.
     """
 
@@ -65,6 +66,7 @@ class Guard:
     preflight: Callable[[], Awaitable[None]] | None = None
     before_sending: Callable[[str], None] | None = None
     fence: Callable[[], None] | None = None
+    policy_now: Callable[[], Policy] | None = None
     clock: Callable[[], float] = time.monotonic
     sends: int = 0
     _permits: list[Permit] = field(default_factory=list)
@@ -106,6 +108,7 @@ class Guard:
     def watch(self, operation: str) -> None:
         """Let a reading pass that is repeated all the time: it is in the audit log once, a refusal each time."""
         if operation in self._watched:
+            self._read_policy()
             self.policy.check(operation, agent=self.agent, machine=self.machine)
             return
         self.check(operation)
@@ -156,6 +159,7 @@ class Guard:
 
     def _decide(self, operation: str, details: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
         """Why the operation may pass, and on what evidence."""
+        self._read_policy()
         self.policy.check(operation, agent=self.agent, machine=self.machine)
         if self.dry_run and not operation.startswith("observe."):
             raise SafetyError(
@@ -176,6 +180,10 @@ class Guard:
             rule="no_grant",
             operation=operation,
         )
+
+    def _read_policy(self) -> None:
+        if self.policy_now is not None:
+            self.policy = self.policy_now()
 
     def _used_grant(self, operation: str, details: Mapping[str, object]) -> str | None:
         """Which grant for direct calls the operation passes on; what acts for a run has none but its permits."""

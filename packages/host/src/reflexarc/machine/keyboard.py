@@ -86,6 +86,12 @@ class GuardedKeyboard:
         if self._own:
             await self._let_go(sorted(self._own))
 
+    async def release_others(self) -> None:
+        """Let go every key that another program left down."""
+        left = self._present().down - self._own
+        if left:
+            await self._let_go(sorted(left))
+
     async def _tap(self, chord: Sequence[str], hold: float) -> None:
         await self._deliver([KeyEvent(key, True) for key in chord])
         try:

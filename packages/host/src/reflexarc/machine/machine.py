@@ -60,6 +60,7 @@ class Machine:
         *,
         layout: str = "us",
         keys_down: KeysDown | None = None,
+        buttons_down: Kept | None = None,
         escape: Kept | None = None,
         advice: str = "",
     ) -> None:
@@ -67,12 +68,13 @@ class Machine:
         self._advice = advice
         self.guard = guard
         self.offers = lent.names()
+        keyboard = GuardedKeyboard(lent.keyboard, guard, layout, keys_down) if lent.keyboard else None
         self.guarded = GuardedCapabilities(
             power=GuardedPower(lent.power, guard) if lent.power else None,
             screen=GuardedScreen(lent.screen, guard) if lent.screen else None,
-            keyboard=GuardedKeyboard(lent.keyboard, guard, layout, keys_down) if lent.keyboard else None,
+            keyboard=keyboard,
             console=GuardedConsole(lent.console, guard, escape) if lent.console else None,
-            pointer=GuardedPointer(lent.pointer, guard) if lent.pointer else None,
+            pointer=GuardedPointer(lent.pointer, guard, buttons_down, keyboard) if lent.pointer else None,
             media=GuardedMedia(lent.media, guard) if lent.media else None,
             boot=GuardedBoot(lent.boot, guard) if lent.boot else None,
             snapshot=GuardedSnapshot(lent.snapshot, guard) if lent.snapshot else None,

@@ -11,9 +11,10 @@ from mcp_types import CallToolResult
 
 from reflexarc.errors import ConfigError, OperationRejectedError
 from reflexarc.machine.accessibility import Area, Element, Selector
+from reflexarc.mcp import veil
 from reflexarc.mcp.hub import Opened
 from reflexarc.mcp.picture import picture
-from reflexarc.mcp.results import fenced, result
+from reflexarc.mcp.results import cleaned, fenced, result
 from reflexarc.wording import counted
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ async def act(opened: Opened, wish: Wish) -> None:
         await _perform(opened.session.ax, selector(wish), wish)
     except OperationRejectedError as error:
         if error.code == "ambiguous":
-            error.args = (f"{error}, or name it by the ref that ax_find tells",)
+            # What it quotes is cut to a length already, and with it perhaps a secret.
+            said = f"{error.machine}: it means several elements; say more" if veil.is_drawn() else str(error)
+            error.args = (f"{said}, or name it by the ref that ax_find tells",)
         raise
 
 
@@ -84,7 +87,7 @@ async def _perform(hands: _Hands[T], element: T, wish: Wish) -> None:
 
 async def _dump(opened: Opened, wish: Wish) -> CallToolResult:
     read = await opened.session.accessibility.dump(root=wish.ref, form="outline")
-    outline = read.outline[:MAX_OUTLINE]
+    outline = cleaned(read.outline)[:MAX_OUTLINE]
     capped = read.capped or ("characters" if len(read.outline) > MAX_OUTLINE else "")
     values: dict[str, object] = {
         "outline": outline, "complete": not capped and read.complete, "capped": capped, "count": read.count,
@@ -133,8 +136,8 @@ def _in_image(opened: Opened, area: Area | None) -> list[int] | None:
 
 def one_line(element: Element) -> str:
     """An element as a line of the outline."""
-    value = "" if element.value in (None, "") else f" = {str(element.value)[:80]!r}"
-    return f'{element.role} "{element.name[:80]}"{value} [ref={element.ref}]'
+    value = "" if element.value in (None, "") else f" = {cleaned(str(element.value))[:80]!r}"
+    return f'{element.role} "{cleaned(element.name)[:80]}"{value} [ref={element.ref}]'
 
 
 def _told(opened: Opened, elements: tuple[Element, ...], more: dict[str, object]) -> CallToolResult:

@@ -13,12 +13,15 @@ from mcp_types import CallToolResult
 
 from reflexarc.errors import ConfigError
 from reflexarc.machine.capabilities import Command, Output, Stream
+from reflexarc.mcp import veil
 from reflexarc.mcp.hub import Hub
 from reflexarc.mcp.outputs import MAX_KEPT, Outputs, parts_of
 from reflexarc.mcp.results import cleaned, fenced, result
 from reflexarc.runs.commands import run_to_end
 
 HEAD, TAIL = 6_000, 6_000
+MARGIN = 64 << 10
+"""Bytes before the end of an output that are kept to tell what begins there and is masked."""
 MAX_FILE = 1 << 20
 SHOWN = 200
 PROGRESS = 0.25
@@ -38,7 +41,7 @@ class Kept:
         self.size += len(data)
         self.kept += data[: MAX_KEPT - len(self.kept)]
         self.tail += data
-        del self.tail[: max(0, len(self.tail) - TAIL)]
+        del self.tail[: max(0, len(self.tail) - TAIL - MARGIN)]
 
     @property
     def left_out(self) -> int:
@@ -50,8 +53,12 @@ class Kept:
         """Its beginning and its end."""
         if not self.left_out:
             return cleaned(self.kept.decode(errors="replace"))
-        head, tail = self.kept[:HEAD].decode(errors="replace"), self.tail.decode(errors="replace")
-        return cleaned(f"{head}\n[... {self.left_out:,} bytes left out ...]\n{tail}")
+        head = veil.masked_bytes(bytes(self.kept))[:HEAD].decode(errors="replace")
+        return cleaned(f"{head}\n[... {self.left_out:,} bytes left out ...]\n{self.last(TAIL)}")
+
+    def last(self, size: int) -> str:
+        """Its newest bytes, masked before they are cut: half of a secret isn't recognised."""
+        return veil.masked_bytes(bytes(self.tail))[-size:].decode(errors="replace")
 
 
 async def execute(hub: Hub, machine: str, command: Command, said: Said, outputs: Outputs) -> CallToolResult:
@@ -63,7 +70,7 @@ async def execute(hub: Hub, machine: str, command: Command, said: Said, outputs:
         nonlocal told
         streams[piece.stream].add(piece.data)
         if time.monotonic() - told >= PROGRESS:
-            await said(fenced(piece.data[-SHOWN:].decode(errors="replace")))
+            await said(fenced(streams[piece.stream].last(SHOWN)))
             told = time.monotonic()
 
     async with hub.acting(machine) as opened:
@@ -84,14 +91,14 @@ async def execute(hub: Hub, machine: str, command: Command, said: Said, outputs:
 async def read_file(hub: Hub, machine: str, path: str) -> CallToolResult:
     """Read a file of the guest, at most 1 MiB of it."""
     _checked(path)
-    data, cut = bytearray(), False
+    read, cut = bytearray(), False
     async with hub.acting(machine) as opened, aclosing(opened.session.files.read(path)) as pieces:
         async for piece in pieces:
-            data += piece
-            if len(data) > MAX_FILE:
+            read += piece
+            if len(read) > MAX_FILE:
                 cut = True
-                del data[MAX_FILE:]
                 break
+    data = veil.masked_bytes(bytes(read))[:MAX_FILE]
     values: dict[str, object] = {"path": path, "bytes": len(data), "cut": cut, "text_is_untrusted": True}
     encoded = base64.b64encode(data).decode("ascii")
     try:

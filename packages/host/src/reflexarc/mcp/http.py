@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,7 +30,7 @@ GRACE = 5
 
 
 def serve(server: MCPServer[Any], address: str, token_file: Path | None, said: Callable[[str], None]) -> None:
-    """Serve at HOST:PORT until SIGTERM or SIGINT; said is told the address once it listens, and where the token is.
+    """Serve at HOST:PORT until SIGTERM, SIGINT or SIGHUP; said is told the address and where the token is.
 
     Raises ConfigError for an address that is none, can't be had, or would be open to others with no token of theirs.
     """
@@ -41,8 +42,11 @@ def serve(server: MCPServer[Any], address: str, token_file: Path | None, said: C
     with listening(host, port) as listener:
         brief.configure()
         said(f"reflexarc mcp: http://{address}/mcp, for those who bring the token in {path}")
+        serving = listener_of(app)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # which is how it outlives its terminal
+            signal.signal(signal.SIGHUP, serving.handle_exit)
         with suppress(KeyboardInterrupt):
-            listener_of(app).run(sockets=[listener])
+            serving.run(sockets=[listener])
 
 
 def listening(host: str, port: int) -> socket.socket:

@@ -34,6 +34,14 @@ def readable(journal: Journal, run_id: str) -> str:
     return run.run_id
 
 
+def check_readable(entry: Entry) -> None:
+    """Raise SafetyError where agents may not read the runs of a machine, before anything is done to one.
+
+    A call that did it and was refused its answer would be made again.
+    """
+    entry.policy.check_run("run.read", agent=True, machine=entry.name)
+
+
 def all_readable(journal: Journal) -> list[Summary]:
     """The runs that agents may read, newest first; it is no reading yet, and has no line in the audit log."""
     known: dict[str, bool] = {}
@@ -46,8 +54,7 @@ def all_readable(journal: Journal) -> list[Summary]:
 
 def _is_readable(run: Summary) -> bool:
     with suppress(ConfigError, SafetyError):
-        entry = _entry(run)
-        entry.policy.check_run("run.read", agent=True, machine=entry.name)
+        check_readable(_entry(run))
         return True
     return False
 

@@ -75,7 +75,7 @@ def _read(text: str, values: dict[str, object]) -> str:
 
 async def _outlined(opened: Opened, values: dict[str, object]) -> str:
     tree = await opened.session.accessibility.dump(form="outline", interactive_only=True)
-    outline = cleaned(tree.outline[:MAX_OUTLINE])
+    outline = cleaned(tree.outline)[:MAX_OUTLINE]
     values["outline"], values["text_is_untrusted"] = outline, True
     return fenced(outline)
 

@@ -25,8 +25,7 @@ class Outputs:
     def keep(self, data: bytes) -> str:
         """Keep an output, at most 4 MiB of it, and return its name; raises JournalError where the disk is full."""
         name = secrets.token_hex(4)
-        text = veil.withheld() or veil.masked(data.decode(errors="surrogateescape"))
-        data = text.encode(errors="surrogateescape")
+        data = veil.withheld().encode() or veil.masked_bytes(data)
         try:
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(

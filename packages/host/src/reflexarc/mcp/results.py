@@ -9,7 +9,14 @@ from typing import Any, ParamSpec
 
 from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent
 
-from reflexarc.errors import MachineError, ReflexarcError, RunError, SafetyError
+from reflexarc.errors import (
+    MachineError,
+    OperationRejectedError,
+    PeerProtocolError,
+    ReflexarcError,
+    RunError,
+    SafetyError,
+)
 from reflexarc.mcp import auditing, veil
 
 P = ParamSpec("P")
@@ -64,7 +71,7 @@ def _cleaned_in(value: Any) -> Any:
 
 def failure(error: ReflexarcError) -> CallToolResult:
     """What went wrong, in the words of the error, and as values."""
-    message = _fenceless(str(error))[:MAX_ERROR]
+    message = _fenceless(_told(error))[:MAX_ERROR]
     values: dict[str, object] = {
         "error": type(error).__name__, "message": message, "text_is_untrusted": True,
     }  # fmt: skip
@@ -81,6 +88,13 @@ def failure(error: ReflexarcError) -> CallToolResult:
         structured_content=_cleaned_in(values),
         is_error=True,
     )
+
+
+def _told(error: ReflexarcError) -> str:
+    """The words of an error, without those of the machine where they can't be masked."""
+    if isinstance(error, (OperationRejectedError, PeerProtocolError)) and (stead := veil.withheld()):
+        return f"{error.machine}: {error.operation or 'it'} was refused {stead}"
+    return str(error)
 
 
 def answering(tool: Callable[P, Awaitable[CallToolResult]]) -> Callable[P, Awaitable[CallToolResult]]:

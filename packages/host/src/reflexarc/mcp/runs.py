@@ -11,14 +11,14 @@ from pathlib import Path
 
 from mcp_types import CallToolResult
 
-from reflexarc.errors import ConfigError, RunError
+from reflexarc.errors import ConfigError, RunError, SafetyError
 from reflexarc.inventory.entries import Entry
 from reflexarc.inventory.opening import open_session
 from reflexarc.inventory.places import places
 from reflexarc.inventory.replying import Record, ending, give, given_already, taken_up
 from reflexarc.mcp import auditing
 from reflexarc.mcp.hub import Hub
-from reflexarc.mcp.letting import found, guard, readable
+from reflexarc.mcp.letting import check_readable, found, guard, readable
 from reflexarc.mcp.playbooks import find
 from reflexarc.mcp.results import fenced, result
 from reflexarc.playbook.words import Stage
@@ -49,6 +49,7 @@ class Runs:
         self._driven: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._leaving: set[asyncio.Task[None]] = set()
+        self._rehearsed: set[str] = set()
 
     async def start(self, machine: str, playbook: Playbook, variables: Mapping[str, object]) -> str:
         """Begin a run and return its id; it goes on by itself until it has ended or is held.
@@ -59,13 +60,17 @@ class Runs:
         if isinstance(playbook, str) and "\n" not in playbook:
             given = find(playbook, self._hub.inventory())
         entry = self._hub.entry(machine)
+        check_readable(entry)
         named = given.get("name") if isinstance(given, Mapping) else given
         guard(entry, dry_run=self._hub.dry_run).check_run("run.begin", playbook=str(named))
 
         async def begin(session: Session) -> Run:
             return await session.begin(given, variables=variables, by=BY)
 
-        return await self._drive(entry, begin)
+        run_id = await self._drive(entry, begin)
+        if self._hub.dry_run:
+            self._rehearsed.add(run_id)
+        return run_id
 
     async def reply(self, run_id: str, escalation_id: int, reply: Reply) -> None:
         """Answer a held run, and go on with it where no process drives it; resume goes on with an interrupted one.
@@ -75,6 +80,7 @@ class Runs:
         with closing(Journal(places().journal)) as journal:
             run, entry = found(journal, run_id)
             run_id = run.run_id
+            self._check_touched(entry, run_id, "run.reply")
             guard(entry, dry_run=self._hub.dry_run).check_run("run.reply", run=run_id, reply=reply.kind)
             ledger = Ledger.open(journal, run_id)
             if ledger.state.stage is Stage.HELD and run_id in self._driven:
@@ -93,6 +99,19 @@ class Runs:
             if left is not None:
                 await self._go_on(entry, run_id, left)
 
+    def _check_touched(self, entry: Entry, run_id: str, operation: str) -> None:
+        """Raise SafetyError for a run that agents may not read, or, in a dry run, that is none of this server's.
+
+        Whoever drives another one would send in earnest what it is answered.
+        """
+        check_readable(entry)
+        if self._hub.dry_run and run_id not in self._rehearsed:
+            raise SafetyError(
+                f"{entry.name}: dry run, {operation} was not sent: run {run_id} is none that this server began",
+                rule="dry_run",
+                operation=operation,
+            )
+
     async def _go_on(self, entry: Entry, run_id: str, left: Record) -> None:
         async def begin(session: Session) -> Run:
             return taken_up(session, run_id, left)
@@ -103,6 +122,7 @@ class Runs:
         """End a run that is held, interrupted, or driven by this server; raises RunError for another one."""
         with closing(Journal(places().journal)) as journal:
             run, entry = found(journal, run_id)
+            self._check_touched(entry, run.run_id, "run.cancel")
             guard(entry, dry_run=self._hub.dry_run).check_run("run.cancel", run=run.run_id)
             driven = self._driven.get(run.run_id)
             if driven is not None:
@@ -119,7 +139,7 @@ class Runs:
         with closing(Journal(places().journal)) as journal:
             run, entry = found(journal, run_id)
             run_id = run.run_id
-            entry.policy.check_run("run.read", agent=True, machine=entry.name)
+            check_readable(entry)
             ledger = Ledger.open(journal, run_id)
             while time.monotonic() < deadline:
                 ledger.catch_up()

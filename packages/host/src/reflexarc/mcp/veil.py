@@ -64,10 +64,22 @@ def draw(session: Session) -> None:
     _veil.set(Veil(session.name, Redactor(values), session.watcher.recognisers, known))
 
 
+def is_drawn() -> bool:
+    """Tell whether there are secrets that this call may come upon."""
+    return _veil.get() is not None
+
+
 def masked(text: str) -> str:
     """The text without the secrets that are known."""
     veil = _veil.get()
     return text if veil is None else veil.redactor.text(text)
+
+
+def masked_bytes(data: bytes) -> bytes:
+    """The data without the secrets that are known, where it has them as text; to be cut, or encoded, afterwards."""
+    if _veil.get() is None:
+        return data
+    return masked(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
 
 def covered(seen: Observation) -> Observation:
