@@ -55,7 +55,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 def started(home: Path) -> int | None:
     note = home / ".local/share/reflexarc" / f"{NAME}.pid"
-    return int(note.read_text()) if note.exists() else None
+    return int(note.read_text().split()[0]) if note.exists() else None
 
 
 def answers(path: Path) -> bool:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests import agents
-from tests.agents import PATIENCE, environment
+from tests.agents import PATIENCE, Host, ended, environment, running
 
 from reflexarc_agent.installing import desktop_entry, unit
+from reflexarc_wire.requests import Exec
 
 # What each of systemd and the desktop entries must be kept from reading as something else.
 AWKWARD = ("a b", 'say "hi"', "50%", "$HOME", "back\\slash", "`id`", "'single'", "ü")
@@ -138,6 +143,66 @@ print("\\0".join(words).replace("%%", "%"), end="")
         check=True,
     )
     assert tuple(found.stdout.split("\0")) == AWKWARD
+
+
+def process(archive: Path, home: Path) -> int | None:
+    """The agent's process, by its own word."""
+    said = run(archive, home, "status", "--user")
+    word, _, pid = said.stdout.strip().partition(" ")
+    assert (said.returncode, word) in ((0, "running"), (1, "stopped"))
+    return int(pid) if pid else None
+
+
+def test_where_no_systemd_runs_it_is_started_in_the_background(archive: Path, home: Path) -> None:
+    path = home / "agent.sock"
+    arguments = ("install", "--user", "--start", "--unix", str(path))
+    assert process(archive, home) is None
+    assert run(archive, home, *arguments).stdout.endswith("\nstarted by itself\n")
+    first = process(archive, home)
+    assert first is not None
+    assert run(archive, home, *arguments).returncode == 0
+    second = process(archive, home)
+    assert second not in (None, first)
+    assert ended(first)
+    # Asked by a command of the one that runs: the answer goes out, and another takes its place.
+    installed = home / INSTALLED[3]
+    with connected(path) as host:
+        outcome = host.run(
+            Exec(argv=(sys.executable, "-I", str(installed), *arguments), env={"HOME": str(home)})
+        )
+    assert outcome.stdout.endswith(b"starting anew %d by itself\n" % second)
+    assert ended(second)
+    deadline = time.monotonic() + PATIENCE
+    while (third := process(archive, home)) is None:
+        assert time.monotonic() < deadline
+    with connected(path) as host:
+        assert host.run(Exec(argv=("printenv", "NOTIFY_SOCKET"))).stdout == b""
+    assert run(archive, home, "uninstall", "--user").returncode == 0
+    assert ended(third)
+    assert files(home) == []
+
+
+@contextmanager
+def connected(path: Path) -> Iterator[Host]:
+    with socket.socket(socket.AF_UNIX) as stream:
+        stream.connect(str(path))
+        yield Host(stream)
+
+
+def test_an_agent_that_does_not_start_leaves_its_last_words(archive: Path, home: Path) -> None:
+    found = run(archive, home, "install", "--user", "--start", "--unix", f"/{'x' * 200}")
+    assert found.returncode == 1
+    assert "can't install: it does not start: " in found.stderr
+    assert "AF_UNIX path too long" in found.stderr
+    assert process(archive, home) is None
+
+
+def test_it_tells_its_starter_when_hosts_can_come(archive: Path, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+        told.bind(str(tmp_path / "notify"))
+        told.settimeout(PATIENCE)
+        with running(tmp_path / "agent.sock", extra={"NOTIFY_SOCKET": str(tmp_path / "notify")}):
+            assert told.recv(100) == b"READY=1"
 
 
 def test_where_no_systemd_runs_the_autostart_entry_starts_the_agent_itself(archive: Path, home: Path) -> None:

@@ -22,6 +22,7 @@ _TIMEOUT = 40.0
 _END_TIMEOUT = 20.0
 _LAST_WORDS = 1000
 _LOOK = 0.1
+_READY = "ready\n"
 
 
 class Systemd:
@@ -77,13 +78,19 @@ class Background:
         self._log = archive.with_name(f"{archive.name}.log")
 
     def pid(self) -> Optional[int]:
-        """Its process, None while there is none."""
+        """The agent's process once it is ready, None while there is none."""
+        pid, ready = self._noted()
+        return pid if ready else None
+
+    def _noted(self) -> Tuple[Optional[int], bool]:
+        """Its process, None where that has ended, and whether it said that it is ready."""
         with suppress(OSError, ValueError), self._note.open("r+") as note:
             try:
                 fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                return int(note.read(20))
-        return None
+                pid, _, ready = note.read(40).partition("\n")
+                return int(pid), ready == _READY
+        return None, False
 
     def start(self, options: Sequence[str]) -> None:
         """Start it anew, and return once it is ready; raises OSError with its last words."""
@@ -97,11 +104,11 @@ class Background:
     def end(self) -> None:
         """End the one that runs; raises OSError where it can't be."""
         for number in (signal.SIGTERM, signal.SIGKILL):
-            pid, until = self.pid(), time.monotonic() + _END_TIMEOUT
+            pid, until = self._noted()[0], time.monotonic() + _END_TIMEOUT
             if pid is not None:
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
-            while self.pid() is not None and time.monotonic() < until:
+            while self._noted()[0] is not None and time.monotonic() < until:
                 time.sleep(_LOOK)
 
     def forget(self) -> None:
@@ -125,6 +132,7 @@ class Background:
             if not _is_ready(told, ended):
                 words = self._log.read_text("utf-8", "replace")[-_LAST_WORDS:].strip()
                 raise OSError(f"it does not start: {words or 'it says nothing'}")
+            os.write(note, _READY.encode())
         finally:
             os.close(ended)
 

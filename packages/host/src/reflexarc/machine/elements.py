@@ -65,13 +65,15 @@ class Elements:
     async def wait(self, selector: Selector, *, gone: bool, timeout: float) -> Element | None:
         """The first element as soon as there is one, None as soon as there is none with `gone`.
 
-        A guest that doesn't answer yet is waited for, too: it may be starting.
+        A guest that doesn't answer yet, or has no desktop yet, is waited for, too: it may be starting.
         """
         end, left = time.monotonic() + timeout, timeout
         while True:
             try:
                 return await self._accessibility.wait(selector, gone=gone, timeout=left)
-            except ConnectError:
+            except (ConnectError, OperationRejectedError) as error:
+                if isinstance(error, OperationRejectedError) and error.code != "not_authorized":
+                    raise
                 left = round(end - time.monotonic() - RETRY, 2)
                 if left <= 0:
                     raise
