@@ -41,7 +41,7 @@ class Stop:
 def asked_to_end() -> Iterator[int]:
     """Take the signals that end a program; the descriptor has something to read once one came.
 
-    Python tells its main thread of a signal only when that next runs: one that another thread took would not end a wait.
+    Python tells its main thread of a signal only when that next runs: one that another thread took ends no wait.
     """
     asked, told = os.pipe()
     os.set_blocking(told, False)
