@@ -30,7 +30,7 @@ def test_the_snippet_starts_this_very_installation(tmp_path: Path) -> None:
         "mcpServers": {
             "reflexarc": {
                 "command": sys.executable,
-                "args": ["-m", "reflexarc", "mcp", "--inventory", str(tmp_path / "lab.toml")],
+                "args": ["-P", "-m", "reflexarc", "mcp", "--inventory", str(tmp_path / "lab.toml")],
             }
         }
     }
@@ -51,7 +51,7 @@ def test_it_is_written_once_and_others_are_kept(tmp_path: Path, client: str) -> 
     after = json.loads(path.read_text())
     assert after["inputs"] == [1]
     assert after[key]["other"] == {"command": "x"}
-    assert after[key]["reflexarc"]["args"] == ["-m", "reflexarc", "mcp"]
+    assert after[key]["reflexarc"]["args"] == ["-P", "-m", "reflexarc", "mcp"]
     assert after[key]["reflexarc"].get("type") == ("stdio" if client == "vscode" else None)
     written = path.read_bytes()
     code, said = install(client, "--folder", str(tmp_path), "--yes")

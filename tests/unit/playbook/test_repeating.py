@@ -78,6 +78,19 @@ def test_it_is_repeated_as_often_as_the_step_says_and_then_asked_about() -> None
     assert state.escalation.reason is Reason.EXPECTATION_FAILED
 
 
+def test_what_held_before_the_act_must_come_anew_and_the_run_that_asks_says_so() -> None:
+    step = {"wait_for": "grub_menu", **PRESS, "expect": "grub_menu", "retries": 0}
+    state = observe(start(step), "grub_menu", 1.0)
+    asked = observe(pressed(state, 1.1), "grub_menu", 12.0, changed_at=0.9)
+    assert asked.escalation is not None
+    assert (
+        asked.escalation.detail
+        == "what it expects held before the act already, and nothing has changed since"
+    )
+    done = observe(pressed(state, 1.1), "grub_menu", 3.0, changed_at=2.0)
+    assert done.escalation is None
+
+
 def test_an_action_of_unknown_delivery_is_never_repeated() -> None:
     state = observe(start({"wait_for": "grub_menu", **PRESS}), "grub_menu", 1.0)
     state = engine.advance(engine.advance(state, Intended(1.1)), Acted(1.2, "unknown", "lost"))

@@ -55,8 +55,8 @@ ANY = Client("the client", "", "mcpServers")
 
 
 def command(inventory: Path | None) -> list[str]:
-    """How this very installation is started as a server."""
-    words = [sys.executable, "-m", "reflexarc", "mcp"]
+    """How this very installation is started as a server; -P: no file of the folder it is started in is run."""
+    words = [sys.executable, "-P", "-m", "reflexarc", "mcp"]
     return words if inventory is None else [*words, "--inventory", str(inventory.absolute())]
 
 

@@ -37,6 +37,8 @@ async def look(opened: Opened, wish: Wish) -> CallToolResult:
     if wish.action == "ax_wait":
         seconds = min(MAX_WAIT, wish.duration if wish.duration is not None else 10.0)
         element = await tree.wait(selector(wish), timeout=seconds)
+        # A run that was given a secret may have begun meanwhile.
+        veil.draw(opened.session)
     else:
         element = await tree.at(*await _place(opened, wish))
     return _told(opened, () if element is None else (element,), {})

@@ -272,7 +272,12 @@ def _expectation_over(state: RunState, event: Observed) -> RunState:
     repeatable = step.authorisation is None and state.attempts < step.retries and seen.at > state.sent_at
     if repeatable and _is_as_before(state, seen, event.at):
         return replace(state, stage=Stage.FIRING, since=event.at, attempts=state.attempts + 1)
-    return stepping.escalate(state, Reason.EXPECTATION_FAILED, event.at, seen)
+    held = (
+        "what it expects held before the act already, and nothing has changed since"
+        if state.must_change
+        else ""
+    )
+    return stepping.escalate(state, Reason.EXPECTATION_FAILED, event.at, seen, detail=held)
 
 
 def _is_as_before(state: RunState, seen: Observation, at: float) -> bool:
