@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.conftest import Command
+from tests.e2e.conftest import Command, end_vms
 
 from reflexarc.inventory import host, keeping
 from reflexarc.runs.preflight import Severity
@@ -104,7 +104,7 @@ def test_a_state_folder_that_is_nearly_full(tmp_path: Path) -> None:
 def vm(lab: Path, command: Command) -> Iterator[Path]:
     (lab / "reflexarc.toml").write_text(VM)
     yield lab
-    command("machines", "stop", "vm")
+    end_vms(lab)
 
 
 @pytest.mark.guest

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.conftest import Command
+from tests.e2e.conftest import Command, end_vms
 
 pytestmark = pytest.mark.guest
 INVENTORY = """\
@@ -40,7 +40,7 @@ def held(lab: Path, command: Command) -> Iterator[str]:
     run = str(json.loads(command("run", "asks.yaml", "-m", "vm").stdout)["run_id"])
     yield run
     (lab / "reflexarc.toml").write_text(INVENTORY)
-    command("machines", "stop", "vm")
+    end_vms(lab)
 
 
 def process(command: Command) -> int | None:

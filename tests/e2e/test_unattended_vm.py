@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.e2e.conftest import environment, start
+from tests.e2e.conftest import end_vms, environment, start
 from tests.guests import build_installer
 
 TESTS = Path(__file__).parents[1]
@@ -71,7 +71,7 @@ def lab(tmp_path: Path, image: Path) -> Iterator[Path]:
     (tmp_path / "iso").mkdir()
     (tmp_path / "iso/installer.iso").hardlink_to(image)
     yield tmp_path
-    command(tmp_path, "machines", "stop", "lab1")
+    end_vms(tmp_path)
 
 
 def command(lab: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
