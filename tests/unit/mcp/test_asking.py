@@ -55,7 +55,7 @@ def test_a_call_goes_on_once_its_person_granted_it_elsewhere(tmp_path: Path, mod
     assert not result.is_error, words(result)
     assert sent() == ["power.off"]
     (message,) = told
-    assert "    reflexarc grant desk power.off\n" in message
+    assert f"    reflexarc grant desk power.off --inventory {inventory}\n" in message
     assert "Accepting alone allows nothing" in message
 
 
@@ -73,7 +73,7 @@ def test_a_call_goes_on_once_its_operator_changed_the_policy(tmp_path: Path, mod
             return await call(client, "computer", machine="desk", action="key", text="a")
 
     assert not asyncio.run(ask()).is_error
-    assert "an operator can add 'input' to allow.agents" in told[0]
+    assert "or all of 'input', to allow.agents" in told[0]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -151,8 +151,8 @@ def test_the_person_is_shown_a_command_that_says_what_the_grant_is_bound_to(tmp_
     shown = [line.strip() for message in told for line in message.splitlines() if "reflexarc grant" in line]
     quoted = str(image).replace("'", "'\"'\"'").replace("\u001b", "")
     assert shown == [
-        "reflexarc grant desk boot.set_device=cdrom,once",
-        "reflexarc grant desk snapshot.restore=a",
-        "reflexarc grant desk media.eject",
-        f"reflexarc grant desk 'media.mount={quoted}'",
+        f"reflexarc grant desk boot.set_device=cdrom,once --inventory {inventory}",
+        f"reflexarc grant desk snapshot.restore=a --inventory {inventory}",
+        f"reflexarc grant desk media.eject --inventory {inventory}",
+        f"reflexarc grant desk 'media.mount={quoted}' --inventory {inventory}",
     ]

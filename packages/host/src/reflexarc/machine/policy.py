@@ -107,8 +107,8 @@ class Policy:
             return
         who = "agents" if agent else "people"
         raise SafetyError(
-            f"{machine}: the policy does not allow {operation} to {who}; an operator can add "
-            f"{effect_class(operation)!r} to allow.{who} in the inventory, and in the system's policy if there is one",
+            f"{machine}: the policy does not allow {operation} to {who}; an operator can add {operation!r}, or all of "
+            f"{effect_class(operation)!r}, to allow.{who} in the inventory, and in the system's policy if there is one",
             rule=f"allow.{who}",
             operation=operation,
         )

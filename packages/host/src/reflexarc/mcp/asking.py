@@ -10,6 +10,7 @@ import shlex
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from anyio import move_on_after
@@ -35,8 +36,9 @@ Answer = CallToolResult | InputRequiredResult
 class Asking:
     """Asks what a call was refused for, in both eras of the protocol, and never too often."""
 
-    def __init__(self, patience: float = PATIENCE) -> None:
+    def __init__(self, patience: float = PATIENCE, inventory: Path | None = None) -> None:
         self._patience = patience
+        self._inventory = inventory
         self._asked: dict[tuple[str, str], float] = {}
 
     async def over(
@@ -53,7 +55,8 @@ class Asking:
             return refused
         if not self._is_due(str(arguments.get("machine", "")), str(values["operation"])):
             return refused
-        question = ElicitRequestFormParams(message=words(tool, arguments, values), requested_schema=NOTHING)
+        message = words(tool, arguments, values, self._inventory)
+        question = ElicitRequestFormParams(message=message, requested_schema=NOTHING)
         if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             # The client calls again with the answer: no call stands open meanwhile.
             return InputRequiredResult(input_requests={_KEY: ElicitRequest(params=question)})
@@ -82,14 +85,14 @@ def said_no(context: Context) -> bool:
     return any(getattr(answer, "action", "accept") != "accept" for answer in answers)
 
 
-def words(tool: str, arguments: Mapping[str, Any], refusal: Mapping[str, Any]) -> str:
+def words(tool: str, arguments: Mapping[str, Any], refusal: Mapping[str, Any], inventory: Path | None) -> str:
     """What the person is told: what is asked for, and how they allow it themselves."""
     if refusal["rule"] == "no_grant":
         bound = _bound(tool, arguments)
-        call = shlex.join(
-            ["reflexarc", "grant", str(arguments.get("machine")), f"{refusal['operation']}{bound}"]
-        )
-        how = f"To allow it once, type this in a terminal of your own:\n\n    {call}\n\n"
+        call = ["reflexarc", "grant", str(arguments.get("machine")), f"{refusal['operation']}{bound}"]
+        if inventory is not None:
+            call += ["--inventory", str(inventory.absolute())]
+        how = f"To allow it once, type this in a terminal of your own:\n\n    {shlex.join(call)}\n\n"
     else:
         how = f"{refusal['message']}.\n\n"
     return cleaned(

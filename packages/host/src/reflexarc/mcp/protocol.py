@@ -37,7 +37,7 @@ class Server(MCPServer[Any]):
     ) -> None:
         self.served = served
         self._changes = Changes(served.offers_elements, every)
-        self._asking = Asking(patience)
+        self._asking = Asking(patience, served.inventory)
         super().__init__(
             "reflexarc",
             title="reflexarc",

@@ -23,7 +23,7 @@ class Served:
     """The machines and runs of one server."""
 
     def __init__(self, inventory: Path | None = None, *, dry_run: bool = False) -> None:
-        self._inventory = inventory
+        self.inventory = inventory
         self._dry_run = dry_run
         self._told: dict[str, bool] = {}
 
@@ -31,7 +31,7 @@ class Served:
     def hub(self) -> Hub:
         from reflexarc.mcp.hub import Hub
 
-        return Hub(self._inventory, dry_run=self._dry_run)
+        return Hub(self.inventory, dry_run=self._dry_run)
 
     @cached_property
     def runs(self) -> Runs:
@@ -51,7 +51,7 @@ class Served:
         by_clock: what an agent said last counts where asking it again would keep other programs from it.
         """
         with suppress(ConfigError):
-            found = filter(may_look, entries.load(self._inventory).machines.values())
+            found = filter(may_look, entries.load(self.inventory).machines.values())
             return any(await asyncio.gather(*(self._has_desktop(entry, by_clock) for entry in found)))
         return False
 
