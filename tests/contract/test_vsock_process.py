@@ -35,8 +35,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 def said(folder: Path, line: bytes) -> bytes:
     """Say a line and read until the end."""
     with socket.socket(socket.AF_UNIX) as program:
-        program.settimeout(10)
+        # With a timeout it would not wait for its turn to be taken in.
         program.connect(str(folder / process.SOCKET))
+        program.settimeout(10)
         program.sendall(line)
         return everything(program)
 
