@@ -16,7 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from reflexarc.errors import ReflexarcError
 
-AT_ONCE = 0.6
+AT_ONCE = 0.5
 """Seconds that a list of tools waits for agents to say that they are there; who is later is told of afterwards."""
 EVERY = 5.0
 TELLING = 5.0
