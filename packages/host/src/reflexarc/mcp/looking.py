@@ -19,6 +19,8 @@ MAX_TEXT = 1_900
 MAX_SHOWN = 600
 """Characters of the screen in the words of a result; its values have MAX_TEXT of them."""
 MAX_OUTLINE = 8_000
+_BORDERS = " " + "".join(map(chr, range(0x2500, 0x2580)))
+"""What frames are drawn with: a menu is mostly that."""
 
 
 async def machines(hub: Hub) -> CallToolResult:
@@ -64,11 +66,12 @@ async def observe(
 
 
 def _read(text: str, values: dict[str, object]) -> str:
-    """Put what the screen reads into the values, without blank ends, and the last lines of it into words."""
+    """Put what the screen reads into the values, without blank ends, and the last of it, unframed, into words."""
     lines = [line.rstrip() for line in cleaned(text).splitlines()]
     whole = "\n".join(lines).strip("\n")
     values["text"], values["text_is_untrusted"] = whole[-MAX_TEXT:], True
-    shown = "\n".join(line for line in lines if line)
+    bare = (line.strip(_BORDERS) for line in lines)
+    shown = "\n".join(line for line in bare if line)
     cut = "" if len(shown) <= MAX_SHOWN else f"Its last {MAX_SHOWN} characters (more in `text`):\n"
     return cut + fenced(shown[-MAX_SHOWN:])
 
